@@ -1,0 +1,30 @@
+// Files that are written beside their name and renamed when complete: a reader never sees half of one, and a full disk
+// leaves the old one as it was (ConfigError-free: throws std::system_error with the path in its text).
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace trireme {
+
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);  // opens path.tmp.<pid>
+  ~AtomicFile();                                    // not committed: the temporary is removed
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  void commit();  // fsync, rename, fsync of the folder
+
+ private:
+  std::filesystem::path path_, temporary_;
+  int fd_ = -1;
+};
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace trireme

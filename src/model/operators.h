@@ -1,0 +1,58 @@
+// What a segment computes, as priced operators, and what it keeps. `sim` prices these on a platform's curves; `nn`
+// performs them, and a test holds the bytes here against what its allocator shows.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/units.h"
+#include "model/model_spec.h"
+#include "model/segment.h"
+
+namespace trireme::model {
+
+enum class OperatorKind {
+  gemm,          // m x k times k x n
+  grouped_gemm,  // `groups` matmuls that share k and n; m is the rows of all groups together
+  attention,     // scaled-dot-product attention, causal: batch, heads, sequence, head_dim
+  memory,        // bandwidth-bound: `bytes` read and written
+};
+
+struct Operator {
+  OperatorKind kind = OperatorKind::memory;
+  const char* what = "";  // "q, k, v projection": for --explain and profiles
+  std::int64_t m = 0, n = 0, k = 0, groups = 1;
+  std::int64_t batch = 0, heads = 0, kv_heads = 0, sequence = 0, head_dim = 0;
+  bool backward = false;  // attention: its backward costs 2.5 forwards' FLOPs and has a curve of its own
+  Flops flops;
+  Bytes bytes;
+  int launches = 1;  // framework calls, each with the platform's overhead
+};
+
+// The sizes that a segment meets on one rank for one micro-batch.
+struct SegmentShape {
+  std::int64_t sequences = 1;        // micro-batch size
+  std::int64_t sequence_length = 1;
+  std::int64_t rows_sent = 0;        // tokens x top_k (routed rows of this rank's tokens)
+  std::int64_t rows_received = 0;    // rows that its experts process
+  int local_experts = 0;
+  int ep = 1;                        // above 1 the received rows are re-sorted by expert
+  DType dtype = DType::float32;
+  std::int64_t tokens() const { return sequences * sequence_length; }
+};
+
+enum class Pass { forward, backward };
+
+std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass, const SegmentShape& shape);
+
+// Memory of one segment for one micro-batch, exactly as `nn` keeps it.
+struct SegmentMemory {
+  Bytes boundary;            // the outputs that go to the next segment or to a message
+  Bytes saved;               // kept from the forward for the backward, its own inputs included where they are needed
+  Bytes forward_workspace;   // highest transient above inputs, boundary and saved while the forward runs
+  Bytes backward_workspace;  // the same in the backward, above the output and input gradients
+  Bytes input_gradient;      // gradient with respect to the inputs, that the backward hands on
+};
+SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, const SegmentShape& shape);
+
+}  // namespace trireme::model

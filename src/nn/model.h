@@ -1,0 +1,75 @@
+// The part of a model that one rank hosts, and its segments. Knows no ranks: it is told which layers, which ends and
+// which experts are here.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "nn/boundary.h"
+#include "nn/parameter.h"
+
+namespace trireme::nn {
+
+struct Part {
+  int first_layer = 0;
+  int num_layers = 0;
+  bool embed = true;
+  bool head = true;
+  std::vector<int> experts;  // global ids of the routed experts hosted, ascending (the same in every layer)
+};
+
+struct ModelOptions {
+  at::Device device = at::kCPU;
+  at::ScalarType dtype = at::kFloat;    // of parameters and of compute
+  std::int64_t head_chunk_tokens = 512; // tokens whose logits exist at one time
+  bool reference = false;               // plain ATen operators everywhere (the oracle), no fused kernels
+};
+
+class Model {
+ public:
+  Model(const model::ModelSpec& spec, Part part, ModelOptions options);
+  ~Model();
+
+  const model::ModelSpec& spec() const;
+  const Part& part() const;
+  const ModelOptions& options() const;
+
+  // Every stored parameter, each once (a tied head and embedding in the same part are one), in the order of
+  // model::parameters. The pointers stay valid for the model's life.
+  const std::vector<Parameter*>& parameters();
+
+  // Draws every piece from (seed, its name), in float32, then rounds to dtype: base/rng.h.
+  void initialise(std::uint64_t seed);
+
+  // Selection bias of an MoE layer (E; float32), undefined where the spec has none. Not a gradient parameter.
+  at::Tensor& selection_bias(int layer);
+
+  // Runs a segment with autograd as the caller's grad mode says. `in` holds the fields that the segment reads, as
+  // leaves where their gradient is wanted; the result holds the fields that it writes and passes the others through.
+  // `dispatch` is not computed here (communication); `combine` is the computation after the communication.
+  //
+  // The gradient of a parameter is added to Parameter::grad in the backward, never returned through autograd, and for
+  // `head` already in the forward (training_seed = gradient of the loss sum; 0: evaluation, no gradient): its
+  // backward hands on the stored input gradient, so that logits exist for one chunk at a time and only once.
+  Boundary forward(model::Segment segment, int layer, const Boundary& in, const Batch& batch, double head_seed = 0.0);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Backward of one segment: runs autograd from the written fields of `out` (seeded by the same fields of `grad_out`;
+// scalars aux_loss and z_loss by the given seeds) and returns the gradients of the read fields of `in`.
+struct LossSeeds {
+  double aux_loss = 0;
+  double z_loss = 0;
+};
+Boundary backward(const model::ModelSpec& spec, model::Segment segment, int layer, const Boundary& in,
+                  const Boundary& out, const Boundary& grad_out, const LossSeeds& seeds);
+
+// The whole model on one device: all segments in turn with one autograd graph, experts all local. Logits (T, V) for
+// tests and for export checks.
+at::Tensor logits(Model& model, const Batch& batch);
+
+}  // namespace trireme::nn

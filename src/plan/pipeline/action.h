@@ -1,0 +1,109 @@
+// What a rank does in a step, as values. A stage's list is in total order; each lane executes its own part of it in
+// that order, and an action starts when everything that it waits for is complete. Nothing else decides when a message
+// is sent.
+#pragma once
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "model/operators.h"
+#include "model/segment.h"
+#include "plan/mesh.h"
+
+namespace trireme::plan {
+
+using model::Pass;
+using model::Segment;
+
+// Lanes of a rank. Each is one thread (CPU) or one stream (accelerators).
+enum class Lane {
+  compute,
+  pp_forward,   // activations between stages
+  pp_backward,  // gradients between stages
+  ep,           // dispatch and combine
+  dp,           // gradient reductions, token counts, metrics
+  copy,         // host copies
+};
+NLOHMANN_JSON_SERIALIZE_ENUM(Lane, {{Lane::compute, "compute"}, {Lane::pp_forward, "pp_forward"},
+                                    {Lane::pp_backward, "pp_backward"}, {Lane::ep, "ep"}, {Lane::dp, "dp"},
+                                    {Lane::copy, "copy"}})
+const char* name_of(Lane lane);
+inline constexpr int num_lanes = 6;
+
+enum class ActionKind {
+  load_batch,      // compute: this micro-batch's tokens
+  count_tokens,    // dp: number of valid targets in the global batch, before anything is seeded
+  forward,         // compute: a segment's forward
+  backward,        // compute: a segment's backward, input and weight gradients
+  input_gradient,  // compute: the input half of a backward
+  weight_gradient, // compute: the weight half
+  all_to_all,      // ep: dispatch or combine; in a backward pass the transpose
+  send,            // pp lanes: boundary to the next stage (forward) or its gradient to the previous one (backward)
+  receive,
+  reduce,          // dp: a gradient bucket
+  reduce_embedding,// dp: gradients of tied embeddings over the embedding group
+  reduce_metrics,  // dp: loss, norm and flags over the world
+  reduce_counts,   // dp: router counts over the data ranks
+  optimizer,       // compute
+};
+NLOHMANN_JSON_SERIALIZE_ENUM(ActionKind,
+                             {{ActionKind::load_batch, "load_batch"}, {ActionKind::count_tokens, "count_tokens"},
+                              {ActionKind::forward, "forward"}, {ActionKind::backward, "backward"},
+                              {ActionKind::input_gradient, "input_gradient"},
+                              {ActionKind::weight_gradient, "weight_gradient"},
+                              {ActionKind::all_to_all, "all_to_all"}, {ActionKind::send, "send"},
+                              {ActionKind::receive, "receive"}, {ActionKind::reduce, "reduce"},
+                              {ActionKind::reduce_embedding, "reduce_embedding"},
+                              {ActionKind::reduce_metrics, "reduce_metrics"},
+                              {ActionKind::reduce_counts, "reduce_counts"}, {ActionKind::optimizer, "optimizer"}})
+const char* name_of(ActionKind kind);
+
+// What a buffer holds, for one micro-batch at one place in the stage.
+enum class BufferKind {
+  boundary,  // outputs of a segment's forward (or of a dispatch or combine message), until the next has read them
+  saved,     // what a segment's backward needs: from its forward to its backward
+  gradient,  // gradients with respect to a segment's inputs, until the previous segment's backward has read them
+  batch,     // tokens, targets, ... of a micro-batch
+};
+NLOHMANN_JSON_SERIALIZE_ENUM(BufferKind, {{BufferKind::boundary, "boundary"}, {BufferKind::saved, "saved"},
+                                          {BufferKind::gradient, "gradient"}, {BufferKind::batch, "batch"}})
+
+struct Buffer {
+  BufferKind kind = BufferKind::boundary;
+  Segment segment = Segment::none;  // of `gradient`: the segment whose input it is the gradient of;
+                                    // Segment::none: what came from the previous stage (boundary) or the next (gradient)
+  bool message = false;             // of dispatch and combine: the received rows (else the computed ones)
+  int mb = -1;
+  int chunk = -1;
+  int layer = -1;
+  bool operator==(const Buffer&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Buffer, kind, segment, message, mb, chunk, layer)
+
+struct Action {
+  int id = 0;  // its place in the stage's list
+  ActionKind kind = ActionKind::forward;
+  Pass pass = Pass::forward;
+  Segment segment = Segment::none;
+  int mb = -1;
+  int chunk = -1;
+  int layer = -1;
+  Lane lane = Lane::compute;
+  Axis group = Axis::world;      // of collectives, send and receive
+  int peer_stage = -1;           // of send and receive
+  int bucket = -1;               // of reduce
+  std::vector<int> waits;        // ids that must be complete; lane order is implied and not listed
+  std::vector<int> reads;        // buffer ids, allocated before
+  std::vector<int> allocates;    // buffer ids that this action fills
+  std::vector<int> frees;        // buffer ids that nobody needs after it
+  bool operator==(const Action&) const = default;
+};
+
+// "forward attention mb 3 layer 1": for errors, traces and reports.
+std::string describe(const Action& action);
+
+void to_json(nlohmann::json& j, const Action& action);
+void from_json(const nlohmann::json& j, Action& action);
+
+}  // namespace trireme::plan

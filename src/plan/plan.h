@@ -1,0 +1,98 @@
+// The plan of a step: what every rank does, as one value. `sim` prices it, `parallel` runs it.
+// All ranks of a stage have the same list (their groups differ by their place in the mesh).
+#pragma once
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "plan/mesh.h"
+#include "plan/pipeline/action.h"
+#include "plan/pipeline/schedule.h"
+#include "plan/run_spec.h"
+
+namespace trireme::plan {
+
+// A chunk of the model: layers [first_layer, first_layer + num_layers).
+struct Chunk {
+  int first_layer = 0;
+  int num_layers = 0;
+  bool embed = false;
+  bool head = false;
+  bool operator==(const Chunk&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Chunk, first_layer, num_layers, embed, head)
+
+// Parameters that are reduced together: all dense (or all routed-expert) parameters of these segments.
+struct BucketPart {
+  int layer = -1;
+  Segment segment = Segment::none;
+  bool operator==(const BucketPart&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BucketPart, layer, segment)
+
+struct Bucket {
+  bool expert = false;          // routed experts: reduced over edp; else dense: over dp
+  std::vector<BucketPart> parts;
+  double elements = 0;          // on one rank
+  bool operator==(const Bucket&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Bucket, expert, parts, elements)
+
+struct StagePlan {
+  std::vector<Chunk> chunks;
+  std::vector<Buffer> buffers;   // Action::reads, allocates and frees index this
+  std::vector<Bucket> buckets;
+  std::vector<Action> actions;
+  bool operator==(const StagePlan&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StagePlan, chunks, buffers, buckets, actions)
+
+struct Plan {
+  Mesh mesh;
+  Schedule schedule;
+  std::string all_to_all = "flat";
+  int num_micro_batches = 1;
+  std::vector<StagePlan> stages;  // by pp index
+  bool operator==(const Plan&) const = default;
+};
+void to_json(nlohmann::json& j, const Plan& plan);
+void from_json(const nlohmann::json& j, Plan& plan);
+
+// Empty when right. Checks the schedule, that waits name earlier actions, that every send has its receive in the same
+// order, that members issue a group's collectives in the same order, that buffers are allocated once, read while alive
+// and freed once, and that every gradient bucket is reduced once, after the last backward of each of its parts.
+std::vector<std::string> problems(const Plan& plan);
+
+// FNV-1a over the canonical JSON: ranks compare it before the first step.
+std::uint64_t hash(const Plan& plan);
+
+// The schedule's grid and each stage's actions, a line each.
+std::string to_text(const Plan& plan);
+
+// Layers to stages: as even as possible, the earlier stages get the remainder; with `stage_layers` as told.
+std::vector<Chunk> split_layers(const model::ModelSpec& model, int num_stages,
+                                const std::vector<std::int64_t>& stage_layers = {});
+
+// Lowering: the grid to lane actions, pass by pass (plan/lowering/).
+Plan make_training_plan(const RunSpec& run, const Mesh& mesh);
+Plan make_evaluation_plan(const RunSpec& run, const Mesh& mesh, int num_micro_batches);
+
+// The price of every action and buffer of a stage, aligned with StagePlan. Filled in by `sim`, or from a file.
+struct StageCosts {
+  std::vector<double> action_s;
+  std::vector<double> action_workspace_bytes;  // transient while the action runs
+  std::vector<double> buffer_bytes;
+  double constant_bytes = 0;                   // parameters, gradients, optimizer state, framework
+  bool operator==(const StageCosts&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageCosts, action_s, action_workspace_bytes, buffer_bytes, constant_bytes)
+
+struct Costs {
+  std::vector<StageCosts> stages;
+  bool operator==(const Costs&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Costs, stages)
+
+}  // namespace trireme::plan

@@ -1,0 +1,25 @@
+// When every action ran, predicted by `sim` or measured by a run: the same shape, so that they lie side by side.
+#pragma once
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace trireme::plan {
+
+struct Span {
+  double start_s = 0;  // from the step's start on this rank; an action starts when its lane is free and its waits are done
+  double end_s = 0;
+  bool operator==(const Span&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Span, start_s, end_s)
+
+struct RankTimeline {
+  int rank = 0;
+  std::vector<Span> spans;         // aligned with the stage's actions
+  double step_s = 0;
+  double peak_memory_bytes = 0;
+  bool operator==(const RankTimeline&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankTimeline, rank, spans, step_s, peak_memory_bytes)
+
+}  // namespace trireme::plan
