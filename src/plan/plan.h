@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/units.h"
 #include "plan/mesh.h"
 #include "plan/pipeline/action.h"
 #include "plan/pipeline/schedule.h"

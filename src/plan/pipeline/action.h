@@ -16,33 +16,40 @@ namespace trireme::plan {
 using model::Pass;
 using model::Segment;
 
-// Lanes of a rank. Each is one thread (CPU) or one stream (accelerators).
+// Lanes of a rank. Each is one thread (CPU) or one stream (accelerators). A pipeline direction has a lane for sending and
+// one for receiving: a receive may be posted early, and must not stand before a send that the next stage waits for.
+// Messages between stages are rendezvous; with these lanes no order of a valid schedule can deadlock, since a receive
+// waits only for its own stage's compute, and compute waits for receives but never for sends.
 enum class Lane {
   compute,
-  pp_forward,   // activations between stages
-  pp_backward,  // gradients between stages
-  ep,           // dispatch and combine
-  dp,           // gradient reductions, token counts, metrics
-  copy,         // host copies
+  forward_send,      // activations to the next stage
+  forward_receive,   // activations from the previous stage
+  backward_send,     // gradients to the previous stage
+  backward_receive,  // gradients from the next stage
+  ep,                // dispatch and combine
+  dp,                // gradient reductions, token counts, metrics
+  copy,              // host copies
 };
-NLOHMANN_JSON_SERIALIZE_ENUM(Lane, {{Lane::compute, "compute"}, {Lane::pp_forward, "pp_forward"},
-                                    {Lane::pp_backward, "pp_backward"}, {Lane::ep, "ep"}, {Lane::dp, "dp"},
+NLOHMANN_JSON_SERIALIZE_ENUM(Lane, {{Lane::compute, "compute"}, {Lane::forward_send, "forward_send"},
+                                    {Lane::forward_receive, "forward_receive"}, {Lane::backward_send, "backward_send"},
+                                    {Lane::backward_receive, "backward_receive"}, {Lane::ep, "ep"}, {Lane::dp, "dp"},
                                     {Lane::copy, "copy"}})
 const char* name_of(Lane lane);
-inline constexpr int num_lanes = 6;
+inline constexpr int num_lanes = 8;
 
 enum class ActionKind {
-  load_batch,      // compute: this micro-batch's tokens
+  load_batch,      // compute: a micro-batch's tokens; all of a step at its start, since the count needs them
   count_tokens,    // dp: number of valid targets in the global batch, before anything is seeded
   forward,         // compute: a segment's forward
   backward,        // compute: a segment's backward, input and weight gradients
   input_gradient,  // compute: the input half of a backward
   weight_gradient, // compute: the weight half
   all_to_all,      // ep: dispatch or combine; in a backward pass the transpose
-  send,            // pp lanes: boundary to the next stage (forward) or its gradient to the previous one (backward)
+  send,            // boundary to the next stage (forward) or its gradient to the previous one (backward)
   receive,
   reduce,          // dp: a gradient bucket
   reduce_embedding,// dp: gradients of tied embeddings over the embedding group
+  gradient_norm,   // compute: sum of squares of the gradients that this rank owns
   reduce_metrics,  // dp: loss, norm and flags over the world
   reduce_counts,   // dp: router counts over the data ranks
   optimizer,       // compute
@@ -55,6 +62,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(ActionKind,
                               {ActionKind::all_to_all, "all_to_all"}, {ActionKind::send, "send"},
                               {ActionKind::receive, "receive"}, {ActionKind::reduce, "reduce"},
                               {ActionKind::reduce_embedding, "reduce_embedding"},
+                              {ActionKind::gradient_norm, "gradient_norm"},
                               {ActionKind::reduce_metrics, "reduce_metrics"},
                               {ActionKind::reduce_counts, "reduce_counts"}, {ActionKind::optimizer, "optimizer"}})
 const char* name_of(ActionKind kind);
