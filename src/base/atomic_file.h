@@ -2,6 +2,7 @@
 // leaves the old one as it was (ConfigError-free: throws std::system_error with the path in its text).
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string_view>
@@ -10,7 +11,7 @@ namespace trireme {
 
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path path);  // opens path.tmp.<pid>
+  explicit AtomicFile(std::filesystem::path path);  // opens path.tmp.<pid>.<n>
   ~AtomicFile();                                    // not committed: the temporary is removed
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -20,6 +20,7 @@ class ConfigTable {
                                const std::vector<std::string>& overrides = {});
 
   bool has(std::string_view key) const;  // does not mark the key as read
+  bool overridden(std::string_view key) const;  // given on the command line
 
   // Each marks its key as read. The `_or` forms give the default where the key is absent.
   std::int64_t integer(std::string_view key, std::int64_t at_least = INT64_MIN, std::int64_t at_most = INT64_MAX);
@@ -50,6 +51,9 @@ class ConfigTable {
  private:
   struct Node;
   explicit ConfigTable(std::shared_ptr<Node> node);
+  [[noreturn]] void missing(std::string_view key, const char* wanted) const;
+  template <class T>
+  std::vector<T> list_or(std::string_view key, std::vector<T> otherwise, const char* wanted);
   std::shared_ptr<Node> node_;
 };
 
