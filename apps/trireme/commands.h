@@ -1,0 +1,25 @@
+// The subcommands of `trireme`. Each registers itself with its options and, when chosen, does its work in its callback;
+// errors are thrown and main turns them into one line and an exit code (base/errors.h).
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace trireme::apps {
+
+struct Context {
+  std::vector<std::string> arguments;                // argv, for commands that start themselves again as ranks
+  std::map<std::string, std::string> environment;    // read once, in main
+  int exit_code = 0;
+};
+
+void add_plan_command(CLI::App& app, Context& context);
+void add_report_command(CLI::App& app, Context& context);
+void add_data_command(CLI::App& app, Context& context);    // data_command_torch.cpp
+void add_probe_command(CLI::App& app, Context& context);   // probe_command_torch.cpp
+void add_train_command(CLI::App& app, Context& context);   // train_command_torch.cpp
+void add_convert_command(CLI::App& app, Context& context); // convert_command_torch.cpp: to and from Hugging Face folders
+
+}  // namespace trireme::apps

@@ -1,0 +1,67 @@
+#include <cstdio>
+#include <exception>
+
+#include <unistd.h>
+
+#include "base/errors.h"
+#include "base/log.h"
+#include "trireme/commands.h"
+
+extern char** environ;
+
+namespace {
+
+std::map<std::string, std::string> read_environment() {
+  std::map<std::string, std::string> out;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string entry = *at;
+    const auto equals = entry.find('=');
+    if (equals != std::string::npos) out[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  return out;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace trireme;
+  apps::Context context{.arguments = {argv, argv + argc}, .environment = read_environment()};
+  set_up_log({});
+
+  CLI::App app{"Plans and trains Mixture-of-Experts language models on pipeline x expert x data ranks."};
+  app.name("trireme");
+  app.set_version_flag("--version", "trireme 0.1.0");
+  app.require_subcommand(1);
+  app.footer("Each command has its own --help. Start with: trireme plan configs/runs/quickstart.toml");
+  apps::add_plan_command(app, context);
+  apps::add_report_command(app, context);
+#if TRIREME_WITH_TORCH
+  apps::add_data_command(app, context);
+  apps::add_probe_command(app, context);
+  apps::add_train_command(app, context);
+  apps::add_convert_command(app, context);
+#endif
+
+  try {
+    app.parse(argc, argv);
+    return context.exit_code;
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForAllHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    app.exit(e);
+    return exit_bad_input;
+  } catch (const ConfigError& e) {
+    std::fprintf(stderr, "trireme: error: %s\n", e.what());
+    return exit_bad_input;
+  } catch (const RuntimeFailure& e) {
+    std::fprintf(stderr, "trireme: failed: %s\n", e.what());
+    return exit_runtime_failure;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "trireme: internal error: %s\n", e.what());
+    return exit_bug;
+  }
+}

@@ -1,0 +1,65 @@
+#include "plan/lowering/draft.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/errors.h"
+
+namespace trireme::plan {
+
+int Draft::add_buffer(Buffer buffer) {
+  buffers.push_back(buffer);
+  return static_cast<int>(buffers.size()) - 1;
+}
+
+int Draft::find_buffer(const Buffer& buffer) const {
+  const auto at = std::find(buffers.begin(), buffers.end(), buffer);
+  return at == buffers.end() ? -1 : static_cast<int>(at - buffers.begin());
+}
+
+DraftAction Draft::make(Action action, int slot) {
+  action.id = next_id++;
+  return {std::move(action), slot};
+}
+
+std::vector<Place> places(const model::ModelSpec& model, const Chunk& chunk) {
+  std::vector<Place> out;
+  if (chunk.embed) out.push_back({Segment::embed, -1});
+  for (int layer = chunk.first_layer; layer < chunk.first_layer + chunk.num_layers; ++layer) {
+    out.push_back({Segment::attention, layer});
+    if (model.is_moe(layer)) {
+      out.push_back({Segment::experts, layer});
+      out.push_back({Segment::combine, layer});
+    } else {
+      out.push_back({Segment::mlp, layer});
+    }
+  }
+  if (chunk.head) out.push_back({Segment::head, -1});
+  return out;
+}
+
+StagePlan finish(Draft draft) {
+  StagePlan out{.chunks = std::move(draft.chunks), .buffers = std::move(draft.buffers),
+                .buckets = std::move(draft.buckets)};
+  std::map<int, int> number;  // draft id -> place
+  for (const DraftAction& a : draft.actions) {
+    const int place = static_cast<int>(number.size());
+    number[a.action.id] = place;
+  }
+  std::vector<int> filled_by(out.buffers.size(), -1);
+  for (DraftAction& a : draft.actions) {
+    Action action = std::move(a.action);
+    action.id = number.at(action.id);
+    for (int& wait : action.waits) wait = number.at(wait);
+    for (int buffer : action.reads)
+      if (filled_by[buffer] >= 0 && out.actions[filled_by[buffer]].lane != action.lane)
+        action.waits.push_back(filled_by[buffer]);
+    for (int buffer : action.allocates) filled_by[buffer] = action.id;
+    std::sort(action.waits.begin(), action.waits.end());
+    action.waits.erase(std::unique(action.waits.begin(), action.waits.end()), action.waits.end());
+    out.actions.push_back(std::move(action));
+  }
+  return out;
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,54 @@
+// What the lowering passes hand on: one stage's actions in order, with the schedule slot that each belongs to. Ids are
+// unique but not yet places in the list; `finish` numbers them and derives the waits that follow from buffers.
+#pragma once
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace trireme::plan {
+
+struct DraftAction {
+  Action action;
+  int slot = -1;  // index in the schedule's row; -1: before the first slot; the number of slots: after the last
+};
+
+struct Draft {
+  int stage = 0;
+  int num_stages = 1;
+  int num_slots = 0;
+  bool forward_only = false;
+  std::vector<Chunk> chunks;
+  std::vector<Buffer> buffers;
+  std::vector<Bucket> buckets;
+  std::vector<DraftAction> actions;
+  int next_id = 0;
+
+  int add_buffer(Buffer buffer);                 // its index
+  int find_buffer(const Buffer& buffer) const;   // -1 where there is none
+  DraftAction make(Action action, int slot);     // with a fresh id
+};
+
+// Segments of a chunk in forward order, with their layers. `dispatch` is not among them: it only communicates.
+struct Place {
+  Segment segment = Segment::none;
+  int layer = -1;
+};
+std::vector<Place> places(const model::ModelSpec& model, const Chunk& chunk);
+
+// Pass 1: a stage's row of the grid to compute actions over segments, with their buffers.
+Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, const std::vector<Chunk>& chunks,
+                      int stage);
+// Pass 2: all-to-alls around the experts where they are spread over ep > 1 ranks.
+Draft add_expert_exchange(Draft draft, int ep);
+// Pass 3: boundaries and gradients between stages. A receive is posted while the slot before its own runs.
+Draft add_pipeline_transfers(Draft draft);
+// Pass 4: gradient buckets, filled in the order in which the last micro-batch's backward completes them, each reduced as
+// soon as it is full.
+Draft add_gradient_reduction(Draft draft, const model::ModelSpec& model, const Mesh& mesh, double bucket_bytes,
+                             int bytes_per_element);
+// Pass 5: the token count before the first use of it, and norm, metrics and optimizer after all reductions.
+Draft add_step_ends(Draft draft, const model::ModelSpec& model);
+// Numbers the actions, and adds the waits for buffers that another lane fills.
+StagePlan finish(Draft draft);
+
+}  // namespace trireme::plan

@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <map>
+
+#include "base/errors.h"
+#include "model/parameters.h"
+#include "plan/lowering/draft.h"
+
+namespace trireme::plan {
+
+namespace {
+
+struct Elements {
+  double dense = 0, expert = 0;
+};
+
+// Elements that one rank of the stage holds, by the segment whose backward makes their gradient.
+std::map<std::pair<int, Segment>, Elements> elements_by_part(const model::ModelSpec& model, const Mesh& mesh) {
+  std::map<std::pair<int, Segment>, Elements> out;
+  for (const auto& p : model::parameters(model)) {
+    auto& e = out[{p.layer, p.segment}];
+    if (p.expert < 0)
+      e.dense += static_cast<double>(p.count());
+    else
+      e.expert += static_cast<double>(p.count()) / mesh.ep;
+  }
+  // A tied head uses the embedding's matrix: a stage that has the head but not the embedding holds a copy of it.
+  if (model.tied_embeddings)
+    out[{-1, Segment::head}].dense += static_cast<double>(model.vocab_size) * model.hidden;
+  return out;
+}
+
+}  // namespace
+
+Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Mesh& mesh, double bucket_bytes,
+                             int bytes_per_element) {
+  if (d.forward_only) return d;
+  const auto elements = elements_by_part(model, mesh);
+  const bool both_ends = d.chunks.front().embed && d.chunks.back().head;
+
+  // The backward that completes each part's gradient, in the order of the list.
+  std::map<std::pair<int, Segment>, std::size_t> last_backward;
+  for (std::size_t i = 0; i < d.actions.size(); ++i) {
+    const Action& a = d.actions[i].action;
+    if (a.kind == ActionKind::backward) last_backward[{a.layer, a.segment}] = i;
+  }
+  std::vector<std::pair<std::size_t, BucketPart>> complete;
+  for (const auto& [part, at] : last_backward) complete.push_back({at, {part.first, part.second}});
+  std::sort(complete.begin(), complete.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+
+  struct Open {
+    Bucket bucket;
+    std::size_t full_at = 0;
+  };
+  std::vector<Open> closed;
+  for (const bool expert : {false, true}) {
+    Open open{.bucket = {.expert = expert}};
+    for (const auto& [at, part] : complete) {
+      const auto found = elements.find({part.layer, part.segment});
+      if (found == elements.end()) continue;
+      double n = expert ? found->second.expert : found->second.dense;
+      // A tied pair on one stage is one parameter, whose gradient the embedding's backward completes.
+      if (!expert && model.tied_embeddings && both_ends && part.segment == Segment::head)
+        n -= static_cast<double>(model.vocab_size) * model.hidden;
+      if (n <= 0) continue;
+      if (!open.bucket.parts.empty() && (open.bucket.elements + n) * bytes_per_element > bucket_bytes) {
+        closed.push_back(open);
+        open = {.bucket = {.expert = expert}};
+      }
+      open.bucket.parts.push_back(part);
+      open.bucket.elements += n;
+      open.full_at = at;
+    }
+    if (!open.bucket.parts.empty()) closed.push_back(open);
+  }
+  std::stable_sort(closed.begin(), closed.end(), [](const Open& a, const Open& b) { return a.full_at < b.full_at; });
+
+  std::multimap<std::size_t, DraftAction> insert_after;
+  for (const Open& open : closed) {
+    const int bucket = static_cast<int>(d.buckets.size());
+    d.buckets.push_back(open.bucket);
+    if ((open.bucket.expert ? mesh.edp() : mesh.dp) == 1) continue;
+    const DraftAction& last = d.actions[open.full_at];
+    insert_after.emplace(open.full_at, d.make({.kind = ActionKind::reduce, .pass = Pass::backward, .lane = Lane::dp,
+                                               .group = open.bucket.expert ? Axis::edp : Axis::dp, .bucket = bucket,
+                                               .waits = {last.action.id}},
+                                              last.slot));
+  }
+  std::vector<DraftAction> before = std::move(d.actions);
+  d.actions.clear();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    d.actions.push_back(std::move(before[i]));
+    for (auto [at, end] = insert_after.equal_range(i); at != end; ++at) d.actions.push_back(at->second);
+  }
+
+  // Tied embeddings on two stages: both hold the matrix, and each has part of its gradient.
+  const bool first = d.chunks.front().embed, last = d.chunks.back().head;
+  if (model.tied_embeddings && d.num_stages > 1 && (first || last)) {
+    Action sum{.kind = ActionKind::reduce_embedding, .pass = Pass::backward, .lane = Lane::dp, .group = Axis::embedding};
+    for (const DraftAction& a : d.actions)
+      if (a.action.kind == ActionKind::backward &&
+          (a.action.segment == Segment::embed || a.action.segment == Segment::head))
+        sum.waits = {a.action.id};
+    d.actions.push_back(d.make(std::move(sum), d.num_slots));
+  }
+  return d;
+}
+
+}  // namespace trireme::plan

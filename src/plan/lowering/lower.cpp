@@ -1,0 +1,56 @@
+#include "base/dtype.h"
+#include "base/errors.h"
+#include "base/units.h"
+#include "plan/all_to_all/generators.h"
+#include "plan/lowering/draft.h"
+#include "plan/pipeline/generators.h"
+#include "plan/pipeline/gpipe.h"
+
+namespace trireme::plan {
+
+namespace {
+
+Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
+  Plan plan{.mesh = mesh, .schedule = std::move(schedule), .all_to_all = run.layout.all_to_all};
+  plan.num_micro_batches = plan.schedule.num_micro_batches;
+  make_pattern(plan.all_to_all, mesh.ep);  // an unknown name is said here, not in the middle of a run
+  const auto chunks = split_layers(run.model, mesh.pp, run.layout.stage_layers);
+  for (int stage = 0; stage < mesh.pp; ++stage) {
+    Draft d = expand_segments(run.model, plan.schedule, {chunks[stage]}, stage);
+    d = add_expert_exchange(std::move(d), run.model.num_moe_layers() > 0 ? mesh.ep : 1);
+    d = add_pipeline_transfers(std::move(d));
+    d = add_gradient_reduction(std::move(d), run.model, mesh, run.layout.bucket_MiB * MiB,
+                               size_of(accumulate_dtype(run.device.dtype)));
+    d = add_step_ends(std::move(d), run.model);
+    plan.stages.push_back(finish(std::move(d)));
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::vector<Chunk> split_layers(const model::ModelSpec& model, int num_stages,
+                                const std::vector<std::int64_t>& stage_layers) {
+  std::vector<Chunk> out;
+  int first = 0;
+  for (int stage = 0; stage < num_stages; ++stage) {
+    const int count = stage_layers.empty()
+                          ? model.num_layers / num_stages + (stage < model.num_layers % num_stages ? 1 : 0)
+                          : static_cast<int>(stage_layers.at(stage));
+    out.push_back({.first_layer = first, .num_layers = count, .embed = stage == 0, .head = stage == num_stages - 1});
+    first += count;
+  }
+  TRIREME_CHECK(first == model.num_layers, "stages hold {} of {} layers", first, model.num_layers);
+  return out;
+}
+
+Plan make_training_plan(const RunSpec& run, const Mesh& mesh) {
+  const int micro_batches = static_cast<int>(run.batch.num_micro_batches(mesh.dp));
+  return lower(run, mesh, make_schedule(run.layout.schedule, mesh.pp, micro_batches));
+}
+
+Plan make_evaluation_plan(const RunSpec& run, const Mesh& mesh, int num_micro_batches) {
+  return lower(run, mesh, forward_only(mesh.pp, num_micro_batches));
+}
+
+}  // namespace trireme::plan

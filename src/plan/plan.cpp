@@ -1,0 +1,46 @@
+#include "plan/plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace trireme::plan {
+
+void to_json(nlohmann::json& j, const Plan& plan) {
+  j = {{"mesh", plan.mesh},
+       {"schedule", to_text(plan.schedule)},
+       {"all_to_all", plan.all_to_all},
+       {"num_micro_batches", plan.num_micro_batches},
+       {"stages", plan.stages}};
+}
+
+void from_json(const nlohmann::json& j, Plan& plan) {
+  plan = Plan{};
+  j.at("mesh").get_to(plan.mesh);
+  plan.schedule = parse_schedule(j.at("schedule").get<std::string>());
+  j.at("all_to_all").get_to(plan.all_to_all);
+  j.at("num_micro_batches").get_to(plan.num_micro_batches);
+  j.at("stages").get_to(plan.stages);
+}
+
+std::uint64_t hash(const Plan& plan) {
+  std::uint64_t h = 0xcbf29ce484222325ull;
+  for (const unsigned char byte : nlohmann::json(plan).dump()) h = (h ^ byte) * 0x100000001b3ull;
+  return h;
+}
+
+std::string to_text(const Plan& plan) {
+  std::string out = fmt::format("mesh pp {} x dp {} (ep {})\n", plan.mesh.pp, plan.mesh.dp, plan.mesh.ep);
+  out += to_text(plan.schedule);
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const StagePlan& s = plan.stages[stage];
+    out += fmt::format("stage {}: layers {} to {}, {} actions, {} buffers, {} buckets\n", stage,
+                       s.chunks.front().first_layer, s.chunks.back().first_layer + s.chunks.back().num_layers,
+                       s.actions.size(), s.buffers.size(), s.buckets.size());
+    for (const Action& a : s.actions)
+      out += fmt::format("  {:>4} {:<16} {}{}\n", a.id, name_of(a.lane), describe(a),
+                         a.waits.empty() ? "" : fmt::format("  after {}", fmt::join(a.waits, ", ")));
+  }
+  return out;
+}
+
+}  // namespace trireme::plan
