@@ -57,6 +57,7 @@ namespace {
 std::string show(const toml::node& node) {
   if (const auto* table = node.as_table()) return table->empty() ? "{}" : "{ ... }";
   if (const auto* text = node.as_string()) return fmt::format("\"{}\"", text->get());
+  if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());  // shortest exact form
   std::ostringstream out;
   node.visit([&](const auto& value) { out << toml::toml_formatter{value}; });
   return out.str();

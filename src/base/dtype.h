@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 namespace trireme {
 
 enum class DType { float32, float64, bfloat16, float16 };
@@ -11,5 +13,8 @@ int size_of(DType dtype);                     // bytes an element
 std::string_view name_of(DType dtype);        // "float32"
 DType dtype_from_name(std::string_view name); // ConfigError for an unknown one
 DType accumulate_dtype(DType dtype);          // max(float32, dtype)
+
+inline void to_json(nlohmann::json& j, DType dtype) { j = std::string(name_of(dtype)); }
+inline void from_json(const nlohmann::json& j, DType& dtype) { dtype = dtype_from_name(j.get<std::string>()); }
 
 }  // namespace trireme

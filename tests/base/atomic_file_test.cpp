@@ -1,0 +1,69 @@
+#include "base/atomic_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+class AtomicFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() /
+              (std::string("atomic_file_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  static std::string read(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(folder_), {}); }
+  fs::path folder_;
+};
+
+TEST_F(AtomicFileTest, AppearsOnlyWhenCommitted) {
+  write_file_atomically(folder_ / "a", "old");
+  AtomicFile file(folder_ / "a");
+  file.write("new ");
+  file.write("text");
+  EXPECT_EQ(read(folder_ / "a"), "old");
+  file.commit();
+  EXPECT_EQ(read(folder_ / "a"), "new text");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(AtomicFileTest, AbandonedLeavesTheOldOneAndNothingElse) {
+  write_file_atomically(folder_ / "a", "old");
+  { AtomicFile(folder_ / "a").write("half"); }
+  EXPECT_EQ(read(folder_ / "a"), "old");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(AtomicFileTest, WritesAtAnOffset) {
+  AtomicFile file(folder_ / "a");
+  file.write("0123456789");
+  const std::byte xy[] = {std::byte{'x'}, std::byte{'y'}};
+  file.write_at(3, xy);
+  file.commit();
+  EXPECT_EQ(read(folder_ / "a"), "012xy56789");
+}
+
+TEST_F(AtomicFileTest, AnUnwritablePlaceIsNamed) {
+  try {
+    AtomicFile file(folder_ / "missing" / "a");
+    FAIL() << "no exception";
+  } catch (const std::system_error& e) {
+    EXPECT_NE(std::string(e.what()).find((folder_ / "missing" / "a").string()), std::string::npos) << e.what();
+    EXPECT_EQ(e.code(), std::errc::no_such_file_or_directory);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
