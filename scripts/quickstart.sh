@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 to a trained MoE language model and its report: packages, torch, build, then
+# data -> probe -> plan -> train (4 ranks, PP 2 x EP 2) -> report. Run again, it does only what is missing, and trains on
+# from the last checkpoint.
+#
+#   quickstart.sh [--set key=value]...   overrides of configs/runs/quickstart.toml, such as --set train.steps=50
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+set_up
+
+trireme=build/$TRIREME_PRESET/bin/trireme
+config=configs/runs/quickstart.toml
+mkdir -p data runs
+
+say() { printf '\n== %s\n' "$*"; }
+
+unpack_text() { dictzip -dc /usr/share/dictd/gcide.dict.dz >data/gcide.txt.part && mv data/gcide.txt.part data/gcide.txt; }
+[ -s data/gcide.txt ] || step "unpack the dictionary" unpack_text
+
+say "data: text to token files"
+if [ -s data/gcide_train.idx ] && [ -s data/gcide_valid.idx ]; then
+  echo "data/gcide_{train,valid}.{bin,idx} are there already"
+else
+  "$trireme" data data/gcide.txt --out data/gcide --tokenizer byte
+fi
+
+say "probe: what this machine is like"
+if [ -s runs/platform.toml ]; then
+  echo "runs/platform.toml is there already"
+else
+  "$trireme" probe --ranks 4 --out runs/platform.toml
+fi
+
+say "plan: what the run will be like"
+"$trireme" plan "$config" --ranks 4 "$@"
+
+say "train: 4 ranks"
+"$trireme" train "$config" --ranks 4 --resume-if-any "$@"
+
+say "report: predicted against measured"
+"$trireme" report runs/quickstart
