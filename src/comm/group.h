@@ -22,6 +22,7 @@ class Backend;
 
 namespace trireme::comm {
 
+class IssueOrder;
 class Liveness;
 
 enum class ReduceOp { sum, max, min };
@@ -34,7 +35,13 @@ class Group {
   int size() const { return static_cast<int>(members().size()); }
   virtual std::string describe() const = 0;              // "ep {0,1}"
   virtual c10d::Backend* backend() = 0;                  // null for a group of one
+  // Throws RuntimeFailure for an operation that failed here: names the rank that liveness knows to be dead, else `peer`
+  // (a rank inside the group, -1: unknown).
+  [[noreturn]] virtual void fail(const std::string& operation, int peer, const std::string& reason) = 0;
+
   std::string axis;
+  at::Device device = at::kCPU;        // where its tensors live
+  IssueOrder* issue_order = nullptr;   // not owned; null unless CommunicatorOptions::record_issue_order
 };
 
 // `operation` names what is done, for errors: "reduce dense bucket 2". A group of one does nothing (or copies).
@@ -58,9 +65,13 @@ struct CommunicatorOptions {
   std::chrono::milliseconds timeout{60000};
   Liveness* liveness = nullptr;  // not owned; may be null
   std::string prefix;            // of store keys: several meshes in one store
+  std::string interface;         // network interface for Gloo ("eth0"); empty: chosen, see network.h
+  std::string master_address;    // a host that every rank reaches, to choose the address by; may be empty
+  bool record_issue_order = false;  // debugging: see issue_order.h
 };
 
-// All groups of one rank. Construction is collective over the world; groups of size 1 cost nothing.
+// All groups of one rank. Construction is collective over the world; groups of size 1 cost nothing. A group that cannot
+// be connected within the time-out is a RuntimeFailure.
 class Communicator {
  public:
   Communicator(c10::intrusive_ptr<c10d::Store> store, const CommunicatorOptions& options);
@@ -70,7 +81,8 @@ class Communicator {
   Group& pipeline_forward();   // pp group for activations
   Group& pipeline_backward();  // pp group for gradients: a queue of its own, so that neither direction blocks the other
 
-  // Ends every pending operation with an error, from any thread: used when a rank is known to be dead.
+  // Ends every pending operation with an error, from any thread: used when a rank is known to be dead. The groups are of
+  // no use afterwards; members on other ranks see their connections closed. Not concurrently with the destructor.
   void abort();
 
  private:

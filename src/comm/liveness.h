@@ -17,7 +17,7 @@ class Store;
 namespace trireme::comm {
 
 struct DeadRank {
-  int rank = -1;
+  int rank = -1;       // -1: the store itself, that is its launcher, is gone
   std::string reason;  // "killed by signal 9", "no heartbeat for 10.2 s", "failed: <its own error>"
 };
 
@@ -30,15 +30,22 @@ class Liveness {
     std::chrono::milliseconds timeout{30000};
     std::string prefix = "liveness";
   };
-  // on_death is called once, from the watching thread, with the first rank found dead.
+  // Keeps a connection of its own to the store. on_death is called once, from the watching thread, with the first rank
+  // found dead by anyone (all ranks get the same one), unless this rank has finished.
   Liveness(c10::intrusive_ptr<c10d::Store> store, Options options, std::function<void(const DeadRank&)> on_death);
   ~Liveness();  // stops the thread; a rank that ends well calls finish() first
 
   void finish();                                // this rank ends on purpose: silence is no death
-  void fail(const std::string& reason);         // this rank fails: tell the others why
+  // This rank fails: tell the others why, unless somebody is known to be dead already (then this is only a consequence).
+  void fail(const std::string& reason);
   std::optional<DeadRank> dead() const;
-  // For a rank whose operation has just failed: waits until somebody is known dead, at most `limit`.
+  // For a rank whose operation has just failed: waits until somebody is known dead, at most `limit`. Makes all ranks
+  // suspicious: from now on a silence of `suspicion()` is enough.
   std::optional<DeadRank> wait_for_verdict(std::chrono::milliseconds limit) const;
+  std::chrono::milliseconds suspicion() const;  // min(timeout, max(2 s, 5 intervals))
+  std::chrono::milliseconds patience() const;   // a limit for wait_for_verdict: by then a dead rank has been found
+  // For the rank that serves the store, after finish(): waits until every other rank has finished or is dead.
+  void wait_for_others(std::chrono::milliseconds limit);
 
   // The launcher's side: the child `rank` has ended this way.
   static void report_death(c10d::Store& store, int rank, const std::string& reason, const std::string& prefix = "liveness");

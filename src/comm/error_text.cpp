@@ -1,0 +1,19 @@
+#include "comm/error_text.h"
+
+#include <c10/util/Exception.h>
+
+namespace trireme::comm {
+
+std::string error_text(const std::exception& error) {
+  std::string text = error.what();
+  if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) text = torch->what_without_backtrace();
+  text = text.substr(0, text.find('\n'));
+  // Gloo begins with "[path/pair.cc:123] ".
+  if (!text.empty() && text.front() == '[') {
+    const auto end = text.find("] ");
+    if (end != std::string::npos && text.find(".cc:") < end) text = text.substr(end + 2);
+  }
+  return text;
+}
+
+}  // namespace trireme::comm
