@@ -9,7 +9,7 @@ find_package(tomlplusplus QUIET)
 find_path(TRIREME_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 
 add_library(trireme_flags INTERFACE)
-target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
+target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-restrict
                        -fno-math-errno -fpch-preprocess)
 find_program(TRIREME_MOLD mold)
 if(TRIREME_MOLD)

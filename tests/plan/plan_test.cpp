@@ -1,0 +1,132 @@
+#include "plan/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "model/parameters.h"
+
+namespace trireme::plan {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+RunSpec small_run(int layers = 4) {
+  RunSpec run;
+  run.model = {.vocab_size = 99, .hidden = 32, .num_layers = layers, .num_dense_layers = 1, .dense_ffn = 48,
+               .attention = {.num_heads = 4, .num_kv_heads = 2, .head_dim = 8},
+               .moe = {.num_experts = 8, .expert_ffn = 16, .router = {.top_k = 2}}};
+  run.batch = {.sequence_length = 16, .micro_batch = 1, .global_batch = 48};
+  run.layout.bucket_MiB = 0.01;
+  return run;
+}
+
+int count(const StagePlan& stage, ActionKind kind) {
+  int n = 0;
+  for (const Action& a : stage.actions) n += a.kind == kind;
+  return n;
+}
+
+TEST(Plan, IsRightInEveryLayout) {
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (const Mesh mesh : {Mesh{1, 1, 1}, Mesh{2, 1, 1}, Mesh{1, 3, 1}, Mesh{1, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 4, 2},
+                            Mesh{2, 4, 4}, Mesh{4, 1, 1}, Mesh{4, 8, 8}, Mesh{3, 6, 2}})
+      for (const bool tied : {false, true}) {
+        RunSpec run = small_run();
+        run.model.tied_embeddings = tied;
+        run.layout.schedule = schedule;
+        const Plan plan = make_training_plan(run, mesh);
+        EXPECT_THAT(problems(plan), IsEmpty()) << to_text(plan);
+        EXPECT_THAT(problems(make_evaluation_plan(run, mesh, 3)), IsEmpty());
+      }
+}
+
+TEST(Plan, CountsItsMessages) {
+  // pp 2, ep 2, 48 sequences over dp 2 = 24 micro-batches. Stage 0 has layers 0 (dense) and 1 (MoE): per micro-batch one
+  // dispatch and one combine in each direction; one send forward, one receive backward.
+  const Plan plan = make_training_plan(small_run(), {2, 2, 2});
+  EXPECT_EQ(plan.num_micro_batches, 24);
+  EXPECT_EQ(count(plan.stages[0], ActionKind::all_to_all), 24 * 4);
+  EXPECT_EQ(count(plan.stages[1], ActionKind::all_to_all), 24 * 8);
+  EXPECT_EQ(count(plan.stages[0], ActionKind::send), 24);
+  EXPECT_EQ(count(plan.stages[0], ActionKind::receive), 24);
+  // Stage 0 forward: embed, attention, mlp, attention, experts, combine.
+  EXPECT_EQ(count(plan.stages[0], ActionKind::forward), 24 * 6);
+  // edp is 1: only dense buckets are reduced.
+  for (const Action& a : plan.stages[0].actions) EXPECT_FALSE(a.kind == ActionKind::reduce && a.group == Axis::edp);
+}
+
+TEST(Plan, BucketsHoldEveryParameterOfTheRankOnce) {
+  for (const bool tied : {false, true})
+    for (const Mesh mesh : {Mesh{1, 1, 1}, Mesh{2, 2, 2}, Mesh{1, 4, 2}}) {
+      RunSpec run = small_run();
+      run.model.tied_embeddings = tied;
+      double expected = 0;  // model::parameters, experts divided over ep, and the copy of a tied matrix on the last stage
+      for (const auto& p : model::parameters(run.model)) expected += double(p.count()) / (p.expert >= 0 ? mesh.ep : 1);
+      if (tied && mesh.pp > 1) expected += double(run.model.vocab_size) * run.model.hidden;
+      double held = 0;
+      for (const StagePlan& stage : make_training_plan(run, mesh).stages)
+        for (const Bucket& bucket : stage.buckets) held += bucket.elements;
+      EXPECT_EQ(held, expected);
+    }
+}
+
+TEST(Plan, SurvivesItsJson) {
+  const Plan plan = make_training_plan(small_run(), {2, 4, 2});
+  const Plan back = nlohmann::json::parse(nlohmann::json(plan).dump()).get<Plan>();
+  EXPECT_EQ(back, plan);
+  EXPECT_EQ(hash(back), hash(plan));
+  RunSpec other = small_run();
+  other.layout.schedule = "gpipe";
+  EXPECT_NE(hash(make_training_plan(other, {2, 4, 2})), hash(plan));
+}
+
+TEST(Plan, UnevenStagesAsTold) {
+  const auto chunks = split_layers(small_run(7).model, 3);
+  EXPECT_EQ(chunks[0].num_layers, 3);  // 7 = 3 + 2 + 2
+  EXPECT_EQ(chunks[2], (Chunk{5, 2, false, true}));
+  EXPECT_EQ(split_layers(small_run(7).model, 3, {1, 2, 4})[2], (Chunk{3, 4, false, true}));
+}
+
+TEST(PlanProblems, SeeEachKindOfFault) {
+  const Plan good = make_training_plan(small_run(), {2, 4, 2});
+  const auto find = [](StagePlan& stage, ActionKind kind) -> Action& {
+    for (Action& a : stage.actions)
+      if (a.kind == kind) return a;
+    throw std::logic_error("none");
+  };
+  Plan leak = good;
+  find(leak.stages[0], ActionKind::backward).frees.clear();
+  EXPECT_THAT(problems(leak), Contains(HasSubstr("is left alive")));
+
+  Plan unwaited = good;  // the send no longer waits for the forward that fills its buffer
+  find(unwaited.stages[0], ActionKind::send).waits.clear();
+  EXPECT_THAT(problems(unwaited), Contains(HasSubstr("before forward")));
+
+  Plan twice = good;
+  Action& backward = find(twice.stages[0], ActionKind::backward);
+  backward.frees.push_back(backward.frees.front());
+  EXPECT_THAT(problems(twice), Contains(HasSubstr("a second time")));
+
+  Plan unmatched = good;
+  find(unmatched.stages[1], ActionKind::receive).mb = 7;
+  EXPECT_THAT(problems(unmatched), Contains(HasSubstr("is awaited")));
+
+  Plan early = good;
+  find(early.stages[0], ActionKind::reduce).waits.clear();
+  EXPECT_THAT(problems(early), Contains(HasSubstr("has added to it")));
+
+  Plan unreduced = good;
+  find(unreduced.stages[0], ActionKind::reduce).kind = ActionKind::count_tokens;
+  EXPECT_THAT(problems(unreduced), Contains(HasSubstr("is never reduced")));
+
+  Plan order = good;
+  find(order.stages[1], ActionKind::reduce_metrics).kind = ActionKind::reduce_counts;
+  EXPECT_THAT(problems(order), Contains(HasSubstr("issue different collectives on world")));
+}
+
+}  // namespace
+}  // namespace trireme::plan
