@@ -72,11 +72,12 @@ struct ModelSpec {
 // error's text.
 void validate(const ModelSpec& spec, const std::string& file);
 
-// A `[model]` table (inline keys), strict. Keys: docs/config.md.
+// A `[model]` table (inline keys), validated; unknown keys are left to the table's finish(). Keys: docs/config.md.
 ModelSpec read_model(ConfigTable& table);
-std::string to_toml(const ModelSpec& spec);
+std::string to_toml(const ModelSpec& spec);  // "[model]" and its sub-tables, every key
 
-// Either a TOML file with a [model] table or a Hugging Face config.json (Mixtral, Qwen3-MoE; transformers 4 and 5).
-ModelSpec load_model(const std::filesystem::path& path);
+// Either a TOML file with a [model] table or a Hugging Face config.json (Mixtral, Qwen3-MoE; transformers 4 and 5), told
+// apart by the ending .json. Overrides as of ConfigTable ("model.hidden=64").
+ModelSpec load_model(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 
 }  // namespace trireme::model
