@@ -156,6 +156,9 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
   run.file = file_name;
 
   if (ConfigTable model = table.table("model"); model.has("file")) {
+    for (const char* key : {"vocab_size", "hidden", "num_layers", "attention", "moe"})
+      if (model.has(key) && !model.overridden(key))
+        model.fail("file", fmt::format("give either a file or the model's own keys (found {})", model.dotted(key)));
     const fs::path path = resolve(model, "file", folder, model.string("file"));
     // The command line's model keys change the model's file, not this one.
     const auto is_model = [](const std::string& o) { return o.starts_with("model.") && !o.starts_with("model.file"); };
