@@ -1,0 +1,218 @@
+#include "platform/platform_file.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/atomic_file.h"
+#include "base/config_table.h"
+#include "base/errors.h"
+#include "base/units.h"
+#include "platform/platform_checks.h"
+
+namespace trireme::platform {
+
+namespace {
+
+constexpr double giga = 1e9, micro = 1e-6;
+
+Source read_source(ConfigTable& t) {
+  return t.one_of_or("source", "guess", {"guess", "measured"}) == "measured" ? Source::measured : Source::guess;
+}
+
+DType read_dtype(ConfigTable& t) {
+  return dtype_from_name(t.one_of_or("dtype", "float32", {"float32", "float64", "bfloat16", "float16"}));
+}
+
+int read_threads(ConfigTable& t) { return static_cast<int>(t.integer_or("threads", 0, 0, 1 << 20)); }
+
+std::vector<double> column(ConfigTable& t, const char* key, double unit = 1) {
+  auto out = t.numbers_or(key, {});
+  if (out.empty()) t.fail(key, "an array of at least one number");
+  for (double& x : out) x *= unit;
+  return out;
+}
+
+Device read_device(ConfigTable t) {
+  Device d;
+  d.name = t.string_or("name", d.name);
+  d.kind = t.one_of_or("kind", d.kind, {"cpu", "cuda"});
+  d.memory_bytes = t.number("memory_GiB", 1e-3) * GiB;
+  d.launch_s = t.number("launch_us", 0) * micro;
+  d.launch_source = t.one_of_or("launch_source", "guess", {"guess", "measured"}) == "measured" ? Source::measured
+                                                                                              : Source::guess;
+  for (ConfigTable& p : t.tables("peak"))
+    d.peaks.push_back({.dtype = read_dtype(p), .source = read_source(p), .flops_per_s = p.number("GFLOPps", 1e-6) * giga});
+  for (ConfigTable& c : t.tables("gemm"))
+    d.gemm.push_back({.dtype = read_dtype(c), .threads = read_threads(c), .source = read_source(c), .m = column(c, "m"),
+                      .n = column(c, "n"), .k = column(c, "k"), .flops_per_s = column(c, "GFLOPps", giga)});
+  for (ConfigTable& c : t.tables("grouped_gemm"))
+    d.grouped_gemm.push_back({.dtype = read_dtype(c), .threads = read_threads(c), .source = read_source(c),
+                              .rows = column(c, "rows"), .n = column(c, "n"), .k = column(c, "k"),
+                              .groups = column(c, "groups"), .flops_per_s = column(c, "GFLOPps", giga)});
+  for (ConfigTable& c : t.tables("attention"))
+    d.attention.push_back({.dtype = read_dtype(c), .threads = read_threads(c), .source = read_source(c),
+                           .sequence = column(c, "sequence"), .heads = column(c, "heads"),
+                           .head_dim = column(c, "head_dim"),
+                           .forward_flops_per_s = column(c, "forward_GFLOPps", giga),
+                           .backward_flops_per_s = column(c, "backward_GFLOPps", giga)});
+  for (ConfigTable& c : t.tables("memory")) {
+    const std::string use = c.one_of_or("use", "copy", {"copy", "elementwise", "optimizer"});
+    d.memory.push_back({.use = nlohmann::json(use).get<MemoryUse>(), .threads = read_threads(c),
+                        .source = read_source(c), .bytes = column(c, "bytes"),
+                        .bytes_per_s = column(c, "GBps", giga)});
+  }
+  return d;
+}
+
+Host read_host(ConfigTable t) {
+  Host h;
+  h.cores = static_cast<int>(t.integer("cores", 1, 1 << 20));
+  h.memory_bytes = t.number("memory_GiB", 1e-3) * GiB;
+  h.ranks = static_cast<int>(t.integer_or("ranks", 0, 0, 1 << 20));
+  for (ConfigTable& b : t.tables("busy"))
+    h.busy.push_back({.threads = read_threads(b), .source = read_source(b), .ranks = column(b, "ranks"),
+                      .slow_down = column(b, "slow_down"), .hand_over_s = column(b, "hand_over_us", micro)});
+  return h;
+}
+
+}  // namespace
+
+PlatformSpec parse_platform(const std::string& toml, const std::string& file_name) {
+  ConfigTable t = ConfigTable::from_text(toml, file_name);
+  PlatformSpec p;
+  p.name = t.string_or("name", p.name);
+  p.device = read_device(t.table("device"));
+  p.host = read_host(t.table("host"));
+  ConfigTable f = t.table("framework");
+  p.framework = {.baseline_bytes = f.number_or("baseline_MiB", 0, 0) * MiB,
+                 .communication_core_share = f.number_or("communication_core_share", 0, 0, 1),
+                 .source = read_source(f)};
+  for (ConfigTable& l : t.tables("link"))
+    p.links.push_back({.level = l.one_of_or("level", "host", {"host", "network"}), .source = read_source(l),
+                       .latency_s = l.number("latency_us", 0) * micro, .bytes = column(l, "bytes"),
+                       .bytes_per_s = column(l, "GBps", giga)});
+  for (ConfigTable& c : t.tables("collective")) {
+    const std::string kind = c.one_of_or("kind", "all_to_all", {"all_to_all", "all_reduce", "send_receive"});
+    p.collectives.push_back({.kind = nlohmann::json(kind).get<Collective>(),
+                             .level = c.one_of_or("level", "host", {"host", "network"}),
+                             .ranks = static_cast<int>(c.integer("ranks", 2)), .source = read_source(c),
+                             .bytes = column(c, "bytes"), .seconds = column(c, "us", micro)});
+  }
+  t.finish();
+  check(p, file_name);
+  return p;
+}
+
+namespace {
+
+// What is in `given` and not in `known` is a key that nobody reads.
+void refuse_unknown(const nlohmann::json& given, const nlohmann::json& known, const std::string& at,
+                    const std::string& file) {
+  if (given.is_object() && known.is_object())
+    for (const auto& [key, value] : given.items()) {
+      const std::string dotted = at.empty() ? key : at + "." + key;
+      if (!known.contains(key)) throw ConfigError({.file = file, .key = dotted, .allowed = "unknown key"});
+      refuse_unknown(value, known.at(key), dotted, file);
+    }
+  if (given.is_array() && known.is_array())
+    for (std::size_t i = 0; i < given.size() && i < known.size(); ++i)
+      refuse_unknown(given[i], known[i], fmt::format("{}[{}]", at, i), file);
+}
+
+}  // namespace
+
+PlatformSpec parse_platform_json(const std::string& text, const std::string& file_name) {
+  PlatformSpec p;
+  try {
+    const auto given = nlohmann::json::parse(text);
+    p = given.get<PlatformSpec>();
+    refuse_unknown(given, nlohmann::json(p), "", file_name);
+  } catch (const nlohmann::json::exception& e) {
+    throw ConfigError({.file = file_name, .allowed = fmt::format("not a platform in JSON: {}", e.what())});
+  }
+  check(p, file_name);
+  return p;
+}
+
+PlatformSpec load_platform(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in || std::filesystem::is_directory(path))
+    throw ConfigError({.file = path.string(), .allowed = "no such file, or it cannot be read"});
+  std::ostringstream text;
+  text << in.rdbuf();
+  return path.extension() == ".json" ? parse_platform_json(text.str(), path.string())
+                                     : parse_platform(text.str(), path.string());
+}
+
+namespace {
+
+// Numbers print with six digits: a measurement has no more.
+std::string list(const std::vector<double>& values, double unit = 1) {
+  std::vector<std::string> out;
+  for (double v : values) out.push_back(fmt::format("{:.6g}", v / unit));
+  return fmt::format("[{}]", fmt::join(out, ", "));
+}
+
+template <class T>
+std::string name(T value) {
+  return nlohmann::json(value).template get<std::string>();
+}
+
+std::string heading(const char* table, const DType* dtype, int threads, Source source) {
+  std::string out = fmt::format("\n[[{}]]\n", table);
+  if (dtype) out += fmt::format("dtype = \"{}\"\n", name_of(*dtype));
+  return out + fmt::format("threads = {}\nsource = \"{}\"\n", threads, name(source));
+}
+
+}  // namespace
+
+std::string to_toml(const PlatformSpec& p) {
+  const Device& d = p.device;
+  std::string out = fmt::format("name = {}\n\n[device]\n", nlohmann::json(p.name).dump());
+  out += fmt::format("name = {}\nkind = \"{}\"\nmemory_GiB = {:.6g}\nlaunch_us = {:.6g}\nlaunch_source = \"{}\"\n",
+                     nlohmann::json(d.name).dump(), d.kind, d.memory_bytes / GiB, d.launch_s / micro,
+                     name(d.launch_source));
+  for (const Peak& c : d.peaks)
+    out += fmt::format("\n[[device.peak]]\ndtype = \"{}\"\nsource = \"{}\"\nGFLOPps = {:.6g}\n", name_of(c.dtype),
+                       name(c.source), c.flops_per_s / giga);
+  for (const GemmCurve& c : d.gemm)
+    out += heading("device.gemm", &c.dtype, c.threads, c.source) +
+           fmt::format("m = {}\nn = {}\nk = {}\nGFLOPps = {}\n", list(c.m), list(c.n), list(c.k),
+                       list(c.flops_per_s, giga));
+  for (const GroupedGemmCurve& c : d.grouped_gemm)
+    out += heading("device.grouped_gemm", &c.dtype, c.threads, c.source) +
+           fmt::format("rows = {}\nn = {}\nk = {}\ngroups = {}\nGFLOPps = {}\n", list(c.rows), list(c.n), list(c.k),
+                       list(c.groups), list(c.flops_per_s, giga));
+  for (const AttentionCurve& c : d.attention)
+    out += heading("device.attention", &c.dtype, c.threads, c.source) +
+           fmt::format("sequence = {}\nheads = {}\nhead_dim = {}\nforward_GFLOPps = {}\nbackward_GFLOPps = {}\n",
+                       list(c.sequence), list(c.heads), list(c.head_dim), list(c.forward_flops_per_s, giga),
+                       list(c.backward_flops_per_s, giga));
+  for (const MemoryCurve& c : d.memory)
+    out += heading("device.memory", nullptr, c.threads, c.source) +
+           fmt::format("use = \"{}\"\nbytes = {}\nGBps = {}\n", name(c.use), list(c.bytes), list(c.bytes_per_s, giga));
+  out += fmt::format("\n[host]\ncores = {}\nmemory_GiB = {:.6g}\nranks = {}\n", p.host.cores, p.host.memory_bytes / GiB,
+                     p.host.ranks);
+  for (const BusyTable& b : p.host.busy)
+    out += heading("host.busy", nullptr, b.threads, b.source) +
+           fmt::format("ranks = {}\nslow_down = {}\nhand_over_us = {}\n", list(b.ranks), list(b.slow_down),
+                       list(b.hand_over_s, micro));
+  out += fmt::format("\n[framework]\nsource = \"{}\"\nbaseline_MiB = {:.6g}\ncommunication_core_share = {:.6g}\n",
+                     name(p.framework.source), p.framework.baseline_bytes / MiB, p.framework.communication_core_share);
+  for (const Link& l : p.links)
+    out += fmt::format("\n[[link]]\nlevel = \"{}\"\nsource = \"{}\"\nlatency_us = {:.6g}\nbytes = {}\nGBps = {}\n", l.level,
+                       name(l.source), l.latency_s / micro, list(l.bytes), list(l.bytes_per_s, giga));
+  for (const CollectiveTable& c : p.collectives)
+    out += fmt::format("\n[[collective]]\nkind = \"{}\"\nlevel = \"{}\"\nranks = {}\nsource = \"{}\"\nbytes = {}\nus = {}\n",
+                       name(c.kind), c.level, c.ranks, name(c.source), list(c.bytes), list(c.seconds, micro));
+  return out;
+}
+
+void save_platform(const PlatformSpec& spec, const std::filesystem::path& path) {
+  write_file_atomically(path, path.extension() == ".json" ? nlohmann::json(spec).dump(1) + "\n" : to_toml(spec));
+}
+
+}  // namespace trireme::platform

@@ -1,0 +1,151 @@
+// What a machine is like, as a value: the efficiency curves of its device, its host, its links by level, and how fast
+// its collectives were found to be. A file of it is written by `trireme probe` or by hand (docs/platform_file.md).
+// Every table says where its numbers come from. Tables are columns: entry i of each array is one point.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/dtype.h"
+
+namespace trireme::platform {
+
+enum class Source { guess, measured };
+NLOHMANN_JSON_SERIALIZE_ENUM(Source, {{Source::guess, "guess"}, {Source::measured, "measured"}})
+
+struct Peak {
+  DType dtype = DType::float32;
+  Source source = Source::guess;
+  double flops_per_s = 0;  // the highest that a matmul reaches with all of the device
+  bool operator==(const Peak&) const = default;
+};
+
+// `threads`: of the rank while it was measured; 0 on accelerators.
+struct GemmCurve {
+  DType dtype = DType::float32;
+  int threads = 0;
+  Source source = Source::guess;
+  std::vector<double> m, n, k, flops_per_s;
+  bool operator==(const GemmCurve&) const = default;
+};
+
+struct GroupedGemmCurve {
+  DType dtype = DType::float32;
+  int threads = 0;
+  Source source = Source::guess;
+  std::vector<double> rows, n, k, groups, flops_per_s;  // rows of one group
+  bool operator==(const GroupedGemmCurve&) const = default;
+};
+
+struct AttentionCurve {  // causal; FLOPs counted over half of the square
+  DType dtype = DType::float32;
+  int threads = 0;
+  Source source = Source::guess;
+  std::vector<double> sequence, heads, head_dim, forward_flops_per_s, backward_flops_per_s;
+  bool operator==(const AttentionCurve&) const = default;
+};
+
+enum class MemoryUse {
+  copy,         // one tensor to another: bytes read and written
+  elementwise,  // what a framework call does to tensors of this many bytes in all
+  optimizer,    // AdamW: bytes of value, gradient, master and both moments, read and written
+};
+NLOHMANN_JSON_SERIALIZE_ENUM(MemoryUse, {{MemoryUse::copy, "copy"}, {MemoryUse::elementwise, "elementwise"},
+                                         {MemoryUse::optimizer, "optimizer"}})
+
+struct MemoryCurve {
+  MemoryUse use = MemoryUse::copy;
+  int threads = 0;
+  Source source = Source::guess;
+  std::vector<double> bytes, bytes_per_s;
+  bool operator==(const MemoryCurve&) const = default;
+};
+
+struct Device {
+  std::string name = "cpu";
+  std::string kind = "cpu";       // cpu: ranks share the host's cores; cuda: each rank has a device of its own
+  double memory_bytes = 0;        // of a rank's device; of the whole host on a CPU
+  double launch_s = 0;            // of one framework call, whatever its size
+  Source launch_source = Source::guess;
+  std::vector<Peak> peaks;
+  std::vector<GemmCurve> gemm;
+  std::vector<GroupedGemmCurve> grouped_gemm;
+  std::vector<AttentionCurve> attention;
+  std::vector<MemoryCurve> memory;
+  bool operator==(const Device&) const = default;
+};
+
+// How much slower a rank computes when `ranks` ranks with `threads` threads each compute on the host at one time
+// (core sharing included), against one alone; and how long a waiting thread takes to run on after its condition holds.
+struct BusyTable {
+  int threads = 1;
+  Source source = Source::guess;
+  std::vector<double> ranks, slow_down, hand_over_s;
+  bool operator==(const BusyTable&) const = default;
+};
+
+struct Host {
+  int cores = 1;
+  double memory_bytes = 0;
+  int ranks = 0;  // ranks of a run on one host; 0: all of them
+  std::vector<BusyTable> busy;
+  bool operator==(const Host&) const = default;
+};
+
+struct Link {
+  std::string level = "host";  // "host": between ranks of one host; "network": between hosts
+  Source source = Source::guess;
+  double latency_s = 0;        // of an empty message, one way
+  std::vector<double> bytes, bytes_per_s;  // of one message between two ranks, latency not included
+  bool operator==(const Link&) const = default;
+};
+
+enum class Collective { all_to_all, all_reduce, send_receive };
+NLOHMANN_JSON_SERIALIZE_ENUM(Collective, {{Collective::all_to_all, "all_to_all"}, {Collective::all_reduce, "all_reduce"},
+                                          {Collective::send_receive, "send_receive"}})
+
+struct CollectiveTable {
+  Collective kind = Collective::all_to_all;
+  std::string level = "host";
+  int ranks = 2;
+  Source source = Source::guess;
+  std::vector<double> bytes, seconds;  // bytes that one rank holds: of its tensor (all_reduce, send_receive), or of all
+                                       // that it sends, its own part included (all_to_all)
+  bool operator==(const CollectiveTable&) const = default;
+};
+
+struct Framework {
+  double baseline_bytes = 0;             // of a process before any tensor; reported beside the tensors' peak, never in it
+  double communication_core_share = 0;   // cores that a rank keeps busy while a message is on its way (CPU)
+  Source source = Source::guess;
+  bool operator==(const Framework&) const = default;
+};
+
+struct PlatformSpec {
+  std::string name = "platform";
+  Device device;
+  Host host;
+  Framework framework;
+  std::vector<Link> links;
+  std::vector<CollectiveTable> collectives;
+  bool operator==(const PlatformSpec&) const = default;
+};
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Peak, dtype, source, flops_per_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GemmCurve, dtype, threads, source, m, n, k, flops_per_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GroupedGemmCurve, dtype, threads, source, rows, n, k, groups, flops_per_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttentionCurve, dtype, threads, source, sequence, heads, head_dim,
+                                   forward_flops_per_s, backward_flops_per_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryCurve, use, threads, source, bytes, bytes_per_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Device, name, kind, memory_bytes, launch_s, launch_source, peaks, gemm, grouped_gemm,
+                                   attention, memory)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BusyTable, threads, source, ranks, slow_down, hand_over_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Host, cores, memory_bytes, ranks, busy)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, level, source, latency_s, bytes, bytes_per_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveTable, kind, level, ranks, source, bytes, seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Framework, baseline_bytes, communication_core_share, source)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlatformSpec, name, device, host, framework, links, collectives)
+
+}  // namespace trireme::platform

@@ -1,0 +1,137 @@
+#include "platform/platform_file.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/errors.h"
+
+namespace trireme::platform {
+namespace {
+
+using testing::HasSubstr;
+
+const char* const least = R"(name = "x"
+[device]
+memory_GiB = 2
+launch_us = 3
+[[device.peak]]
+GFLOPps = 100
+[[device.gemm]]
+threads = 1
+source = "measured"
+m = [1, 10]
+n = [1, 1]
+k = [1, 1]
+GFLOPps = [1, 2]
+[[device.memory]]
+threads = 1
+use = "copy"
+bytes = [1000]
+GBps = [5]
+[host]
+cores = 2
+memory_GiB = 4
+[[link]]
+latency_us = 50
+bytes = [1000]
+GBps = [1]
+)";
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_platform(text, "p.toml");
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(PlatformFile, ConvertsItsUnitsOnce) {
+  const PlatformSpec p = parse_platform(least, "p.toml");
+  EXPECT_EQ(p.device.memory_bytes, 2147483648.0);  // 2 GiB
+  EXPECT_DOUBLE_EQ(p.device.launch_s, 3e-6);
+  EXPECT_DOUBLE_EQ(p.device.gemm[0].flops_per_s[1], 2e9);
+  EXPECT_EQ(p.device.gemm[0].source, Source::measured);
+  EXPECT_EQ(p.device.memory[0].source, Source::guess);  // where nothing is said
+  EXPECT_DOUBLE_EQ(p.links[0].bytes_per_s[0], 1e9);
+}
+
+TEST(PlatformFile, GoesToTomlAndBack) {
+  const PlatformSpec p = default_platform();
+  const std::string text = to_toml(p);
+  EXPECT_EQ(to_toml(parse_platform(text, "again")), text);
+  // Six digits are written, so values agree to 1e-6.
+  const PlatformSpec again = parse_platform(text, "again");
+  ASSERT_EQ(again.device.gemm.size(), p.device.gemm.size());
+  EXPECT_NEAR(again.device.gemm[0].flops_per_s[1] / p.device.gemm[0].flops_per_s[1], 1, 1e-6);
+  EXPECT_EQ(again.host.busy[0].ranks, p.host.busy[0].ranks);
+}
+
+TEST(PlatformFile, GoesToJsonAndBackExactly) {
+  const PlatformSpec p = default_platform();
+  EXPECT_EQ(parse_platform_json(nlohmann::json(p).dump(), "p.json"), p);
+}
+
+TEST(PlatformFile, TheBuiltInGuessIsTheFileOfTheSameName) {
+  std::ifstream in(std::filesystem::path(TRIREME_SOURCE_DIR) / "configs/platforms/laptop.toml");
+  ASSERT_TRUE(in);
+  std::ostringstream text;
+  text << in.rdbuf();
+  EXPECT_EQ(parse_platform(text.str(), "laptop.toml"), default_platform());
+}
+
+TEST(PlatformFile, NamesAnUnknownKey) {
+  EXPECT_THAT(error_of(replaced(least, "launch_us", "launch_ms")), HasSubstr("device.launch_us"));
+  EXPECT_THAT(error_of(replaced(least, "latency_us = 50", "latency_us = 50\nlane = 1")), HasSubstr("link[0].lane"));
+}
+
+TEST(PlatformFile, NamesColumnsThatDontFit) {
+  const std::string e = error_of(replaced(least, "n = [1, 1]", "n = [1]"));
+  EXPECT_THAT(e, HasSubstr("device.gemm[0].n"));
+  EXPECT_THAT(e, HasSubstr("as many values as m (2)"));
+}
+
+TEST(PlatformFile, NamesAValueThatIsNotPositive) {
+  EXPECT_THAT(error_of(replaced(least, "GFLOPps = [1, 2]", "GFLOPps = [1, 0]")), HasSubstr("device.gemm[0].GFLOPps"));
+}
+
+TEST(PlatformFile, NamesAMissingTable) {
+  EXPECT_THAT(error_of(replaced(least, "[[link]]", "[other]")), HasSubstr("other"));
+  EXPECT_THAT(error_of(std::string(least).substr(0, std::string(least).find("[[link]]"))), HasSubstr("link"));
+}
+
+TEST(PlatformFile, RefusesAnUnknownMemberInJson) {
+  nlohmann::json j = default_platform();
+  j["device"]["lunch_s"] = 1;
+  try {
+    parse_platform_json(j.dump(), "p.json");
+    FAIL() << "accepted";
+  } catch (const ConfigError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("device.lunch_s"));
+  }
+}
+
+TEST(PlatformFile, SaysWhenThereIsNone) { EXPECT_THROW(load_platform("no/such/file.toml"), ConfigError); }
+
+TEST(PlatformFile, IsSavedByItsEnding) {
+  const auto folder = std::filesystem::temp_directory_path() / "trireme_platform_file_test";
+  std::filesystem::create_directories(folder);
+  for (const char* name : {"p.toml", "p.json"}) {
+    save_platform(default_platform(), folder / name);
+    EXPECT_EQ(load_platform(folder / name).device.gemm.size(), default_platform().device.gemm.size()) << name;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace trireme::platform
