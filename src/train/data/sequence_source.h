@@ -1,0 +1,58 @@
+// Where training and evaluation sequences come from. A sequence is known by its number alone (training: step * global
+// batch + its place in the batch), so the order never depends on the layout, and resuming needs only the step.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/run_spec.h"
+#include "train/data/token_file.h"
+
+namespace trireme::train {
+
+// One sequence of S tokens, to be filled in.
+struct SequenceSlots {
+  std::span<std::int64_t> tokens;
+  std::span<std::int64_t> targets;    // the next token
+  std::span<float> weights;           // 0: no target (the document ends here), or padding
+  std::span<std::int64_t> positions;  // restart at each document where reset_at_documents
+  std::span<std::int64_t> documents;  // 0, 1, ... within the sequence; -1: padding
+};
+
+class SequenceSource {
+ public:
+  virtual ~SequenceSource() = default;
+  virtual std::int64_t sequence_length() const = 0;
+  // Number of different sequences: training repeats in another order after them, evaluation pads.
+  virtual std::int64_t num_sequences() const = 0;
+  // Any number from 0 on. Every element of every slot is written. Not thread-safe.
+  virtual void read(std::int64_t number, SequenceSlots out) const = 0;
+};
+
+// Uniform random tokens from (seed, number): for benchmarks.
+std::unique_ptr<SequenceSource> random_source(std::int64_t vocab_size, std::int64_t sequence_length, std::uint64_t seed);
+
+// Packed training sequences, as Megatron's: for epoch e the documents are put in an order drawn from (seed, e) and
+// concatenated, the stream is cut into windows of S + 1 tokens that overlap by one, and the windows are put in an order
+// drawn from (seed, e). ConfigError when the file has fewer than S + 1 tokens.
+struct PackingOptions {
+  std::int64_t sequence_length = 0;
+  bool reset_at_documents = true;
+  std::uint64_t seed = 1;
+};
+std::unique_ptr<SequenceSource> training_source(std::shared_ptr<const TokenReader> tokens, const PackingOptions& options);
+
+// The first `num_sequences` windows in the order of the file; numbers behind the last are padding (token 0, weight 0,
+// document -1), so that all ranks can run equal batches.
+std::unique_ptr<SequenceSource> evaluation_source(std::shared_ptr<const TokenReader> tokens,
+                                                  const PackingOptions& options, std::int64_t num_sequences);
+
+// As RUN.toml says. Checks files and vocabulary. `open_evaluation` gives null where train.eval_sequences is 0.
+std::unique_ptr<SequenceSource> open_training(const plan::RunSpec& run);
+std::unique_ptr<SequenceSource> open_evaluation(const plan::RunSpec& run);
+
+// Number of the first sequence of micro-batch `mb` of data rank `dp_index`: a data rank's sequences are contiguous.
+std::int64_t first_sequence(const plan::BatchSpec& batch, int dp, std::int64_t step, int dp_index, std::int64_t mb);
+
+}  // namespace trireme::train
