@@ -52,7 +52,13 @@ class Model {
   // The gradient of a parameter is added to Parameter::grad in the backward, never returned through autograd, and for
   // `head` already in the forward (training_seed = gradient of the loss sum; 0: evaluation, no gradient): its
   // backward hands on the stored input gradient, so that logits exist for one chunk at a time and only once.
+  // A parameter without a bound `grad` is a bug in a backward (and in a head's forward with a seed); grad mode off, or
+  // a head seed of zero, needs none. `combine` ends a layer: of its boundary only x goes on.
+  // The losses are float64 sums without coefficients: nn/router.h defines aux_loss and z_loss.
   Boundary forward(model::Segment segment, int layer, const Boundary& in, const Batch& batch, double head_seed = 0.0);
+
+  // Final norm and projection of all tokens at once: logits (T, V). For tests and exports; training uses `head`.
+  at::Tensor project(const at::Tensor& x_TD);
 
  private:
   struct State;
@@ -60,7 +66,8 @@ class Model {
 };
 
 // Backward of one segment: runs autograd from the written fields of `out` (seeded by the same fields of `grad_out`;
-// scalars aux_loss and z_loss by the given seeds) and returns the gradients of the read fields of `in`.
+// scalars aux_loss and z_loss by the given seeds; loss by what the head's forward was given) and returns the gradients
+// of the read fields of `in`. Of `out` only the autograd edges are used, not the values.
 struct LossSeeds {
   double aux_loss = 0;
   double z_loss = 0;

@@ -1,0 +1,133 @@
+#include "nn/model.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "base/errors.h"
+#include "nn/composite.h"
+#include "nn/parameter_store.h"
+
+namespace trireme::nn {
+
+using model::Segment;
+
+struct Model::State {
+  model::ModelSpec spec;
+  Part part;
+  ModelOptions options;
+  ParameterStore store;
+  std::vector<at::Tensor> selection_biases;  // by layer - first_layer
+
+  SegmentContext context(int layer) {
+    SegmentContext c{.spec = spec, .options = options, .layer = layer, .ends = &store.ends};
+    if (layer < 0) return c;
+    const int i = layer - part.first_layer;
+    TRIREME_CHECK(i >= 0 && i < part.num_layers, "layer {} is not in [{}, {})", layer, part.first_layer,
+                  part.first_layer + part.num_layers);
+    c.parameters = &store.layers[static_cast<std::size_t>(i)];
+    c.selection_bias_E = selection_biases[static_cast<std::size_t>(i)];
+    return c;
+  }
+};
+
+Model::Model(const model::ModelSpec& spec, Part part, ModelOptions options) : state_(std::make_unique<State>()) {
+  state_->spec = spec;
+  state_->part = std::move(part);
+  state_->options = options;
+  state_->store = make_parameters(state_->spec, state_->part, state_->options);
+  const Part& p = state_->part;
+  state_->selection_biases.resize(static_cast<std::size_t>(p.num_layers));
+  for (int i = 0; i < p.num_layers; ++i)
+    if (spec.is_moe(p.first_layer + i) && spec.moe.router.selection_bias)
+      state_->selection_biases[static_cast<std::size_t>(i)] =
+          at::zeros({spec.moe.num_experts}, at::TensorOptions().device(options.device).dtype(at::kFloat));
+}
+
+Model::~Model() = default;
+
+const model::ModelSpec& Model::spec() const { return state_->spec; }
+const Part& Model::part() const { return state_->part; }
+const ModelOptions& Model::options() const { return state_->options; }
+const std::vector<Parameter*>& Model::parameters() { return state_->store.all; }
+
+at::Tensor& Model::selection_bias(int layer) {
+  const int i = layer - state_->part.first_layer;
+  TRIREME_CHECK(i >= 0 && i < state_->part.num_layers, "layer {} is not here", layer);
+  return state_->selection_biases[static_cast<std::size_t>(i)];
+}
+
+void Model::initialise(std::uint64_t seed) {
+  for (Parameter* p : state_->store.all)
+    for (const Piece& piece : p->pieces) initialise_piece(*p, piece, seed, state_->spec.init_std);
+}
+
+Boundary Model::forward(Segment segment, int layer, const Boundary& in, const Batch& batch, double head_seed) {
+  const bool end = segment == Segment::embed || segment == Segment::head;
+  const SegmentContext c = state_->context(end ? -1 : layer);
+  switch (segment) {
+    case Segment::embed: return composite::embed(c, in, batch);
+    case Segment::attention: return composite::attention(c, in, batch);
+    case Segment::experts: return composite::experts(c, in);
+    case Segment::combine: return composite::combine(c, in);
+    case Segment::mlp: return composite::mlp(c, in);
+    case Segment::head: return composite::head(c, in, batch, head_seed);
+    case Segment::dispatch:
+    case Segment::none: break;
+  }
+  TRIREME_CHECK(false, "segment {} is not computed by nn", model::name_of(segment));
+  return {};
+}
+
+at::Tensor Model::project(const at::Tensor& x_TD) { return composite::logits(state_->context(-1), x_TD); }
+
+Boundary backward(const model::ModelSpec& spec, Segment segment, int layer, const Boundary& in, const Boundary& out,
+                  const Boundary& grad_out, const LossSeeds& seeds) {
+  namespace autograd = torch::autograd;
+  autograd::edge_list roots, wanted;
+  autograd::variable_list root_gradients;
+  for (Field f : fields_written(spec, segment, layer)) {
+    const at::Tensor& value = field(out, f);
+    if (!value.defined() || !value.requires_grad()) continue;
+    at::Tensor gradient = field(grad_out, f);
+    if (f == Field::aux_loss) gradient = at::full({}, seeds.aux_loss, value.options());
+    if (f == Field::z_loss) gradient = at::full({}, seeds.z_loss, value.options());
+    if (f == Field::loss) gradient = at::ones({}, value.options());  // its seed is in it since the forward
+    if (!gradient.defined()) continue;
+    roots.push_back(autograd::impl::gradient_edge(value));
+    root_gradients.push_back(gradient);
+  }
+  Boundary result;
+  std::vector<Field> fields;
+  for (Field f : fields_read(spec, segment, layer)) {
+    const at::Tensor& value = field(in, f);
+    if (!value.defined() || !value.requires_grad()) continue;
+    fields.push_back(f);
+    wanted.push_back(autograd::impl::gradient_edge(value));
+  }
+  if (roots.empty()) return result;
+  auto gradients = autograd::Engine::get_default_engine().execute(roots, root_gradients, /*keep_graph=*/false,
+                                                                  /*create_graph=*/false,
+                                                                  /*accumulate_grad=*/wanted.empty(), wanted);
+  for (std::size_t i = 0; i < fields.size(); ++i) field(result, fields[i]) = gradients[i];
+  return result;
+}
+
+at::Tensor logits(Model& model, const Batch& batch) {
+  const model::ModelSpec& spec = model.spec();
+  Boundary b = model.forward(Segment::embed, -1, {}, batch);
+  for (int layer = 0; layer < spec.num_layers; ++layer) {
+    b = model.forward(Segment::attention, layer, b, batch);
+    if (!spec.is_moe(layer)) {
+      b = model.forward(Segment::mlp, layer, b, batch);
+      continue;
+    }
+    b.received_counts_PE = b.routing->counts_E;
+    b = model.forward(Segment::experts, layer, b, batch);
+    b = model.forward(Segment::combine, layer, b, batch);
+  }
+  return model.project(b.x_TD);
+}
+
+}  // namespace trireme::nn
