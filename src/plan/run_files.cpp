@@ -1,0 +1,97 @@
+#include "plan/run_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "base/atomic_file.h"
+#include "base/errors.h"
+
+namespace trireme::plan {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+double median(std::vector<double> values) {
+  const std::size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + middle, values.end());
+  if (values.size() % 2 == 1) return values[middle];
+  return (values[middle] + *std::max_element(values.begin(), values.begin() + middle)) / 2;
+}
+
+template <class T>
+T read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw ConfigError({.file = path.string(), .allowed = "no such file: is this the folder of a run?"});
+  try {
+    return nlohmann::json::parse(in).get<T>();
+  } catch (const nlohmann::json::exception& e) {
+    throw ConfigError({.file = path.string(), .allowed = fmt::format("not what a run writes: {}", e.what())});
+  }
+}
+
+template <class T>
+void write(const fs::path& path, const T& value) {
+  write_file_atomically(path, nlohmann::json(value).dump() + "\n");
+}
+
+}  // namespace
+
+void MeasuredSteps::add(std::int64_t step, double step_s, const std::vector<Span>& spans) {
+  if (static_cast<int>(steps_.size()) < keep_) {
+    steps_.push_back({step, step_s, spans});
+    return;
+  }
+  steps_[next_] = {step, step_s, spans};
+  next_ = (next_ + 1) % steps_.size();
+}
+
+MeasuredRank MeasuredSteps::summary(double peak_memory_bytes) const {
+  TRIREME_CHECK(!steps_.empty(), "no step was measured");
+  MeasuredRank out{.rank = rank_, .num_steps = static_cast<std::int64_t>(steps_.size()),
+                   .peak_memory_bytes = peak_memory_bytes};
+  std::vector<double> lengths;
+  out.first_step = steps_.front().number;
+  for (const Step& s : steps_) {
+    lengths.push_back(s.step_s);
+    out.first_step = std::min(out.first_step, s.number);
+  }
+  out.step_s = median(lengths);
+  const auto typical = std::min_element(steps_.begin(), steps_.end(), [&](const Step& a, const Step& b) {
+    return std::abs(a.step_s - out.step_s) < std::abs(b.step_s - out.step_s);
+  });
+  out.spans = typical->spans;
+  for (std::size_t i = 0; i < out.spans.size(); ++i) {
+    std::vector<double> of_action;
+    for (const Step& s : steps_)
+      if (i < s.spans.size()) of_action.push_back(s.spans[i].end_s - s.spans[i].start_s);
+    out.action_s.push_back(median(std::move(of_action)));
+  }
+  return out;
+}
+
+void write_plan(const fs::path& folder, const Plan& plan) { write(folder / "plan.json", plan); }
+void write_costs(const fs::path& folder, const Costs& costs) { write(folder / "costs.json", costs); }
+void write_prediction(const fs::path& folder, const Prediction& p) { write(folder / "predicted.json", p); }
+void write_measured(const fs::path& folder, const MeasuredRank& measured) {
+  fs::create_directories(folder / "measured");
+  write(folder / "measured" / fmt::format("rank-{:05}.json", measured.rank), measured);
+}
+
+Plan read_plan(const fs::path& folder) { return read<Plan>(folder / "plan.json"); }
+Costs read_costs(const fs::path& folder) { return read<Costs>(folder / "costs.json"); }
+Prediction read_prediction(const fs::path& folder) { return read<Prediction>(folder / "predicted.json"); }
+
+std::vector<MeasuredRank> read_measured(const fs::path& folder) {
+  std::vector<MeasuredRank> out;
+  if (!fs::is_directory(folder / "measured")) return out;
+  for (const auto& entry : fs::directory_iterator(folder / "measured"))
+    if (entry.path().extension() == ".json") out.push_back(read<MeasuredRank>(entry.path()));
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return out;
+}
+
+}  // namespace trireme::plan

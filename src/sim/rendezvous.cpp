@@ -1,0 +1,69 @@
+#include "sim/rendezvous.h"
+
+#include <map>
+#include <tuple>
+
+#include "base/errors.h"
+
+namespace trireme::sim {
+
+using plan::Action;
+using plan::ActionKind;
+using plan::Axis;
+
+namespace {
+
+bool crosses_stages(Axis axis) { return axis == Axis::world || axis == Axis::pp || axis == Axis::embedding; }
+
+bool is_collective(ActionKind kind) {
+  return kind == ActionKind::count_tokens || kind == ActionKind::all_to_all || kind == ActionKind::reduce ||
+         kind == ActionKind::reduce_embedding || kind == ActionKind::reduce_metrics || kind == ActionKind::reduce_counts;
+}
+
+}  // namespace
+
+Rendezvous match(const plan::Plan& plan) {
+  const int num_stages = static_cast<int>(plan.stages.size());
+  Rendezvous out;
+  out.set_of.resize(num_stages);
+  using Key = std::tuple<int, int, int>;  // from, to, pass; of a collective: -1, axis, 0
+  std::map<Key, std::vector<int>> sets_of_key;
+  std::map<std::pair<Key, int>, std::size_t> next;  // by key and side (a send's 0, a receive's 1; a collective's stage)
+  std::vector<std::size_t> wanted;
+  for (int stage = 0; stage < num_stages; ++stage) {
+    out.set_of[stage].assign(plan.stages[stage].actions.size(), -1);
+    for (const Action& a : plan.stages[stage].actions) {
+      Key key;
+      int side = stage;
+      std::size_t members = 2;
+      if (a.kind == ActionKind::send || a.kind == ActionKind::receive) {
+        const bool sends = a.kind == ActionKind::send;
+        key = {sends ? stage : a.peer_stage, sends ? a.peer_stage : stage, static_cast<int>(a.pass)};
+        side = sends ? 0 : 1;
+      } else if (is_collective(a.kind) && crosses_stages(a.group) && num_stages > 1) {
+        key = {-1, static_cast<int>(a.group), 0};
+        if (a.group != Axis::embedding) members = num_stages;
+      } else {
+        continue;
+      }
+      auto& sets = sets_of_key[key];
+      std::size_t& at = next[{key, side}];
+      if (at == sets.size()) {
+        sets.push_back(static_cast<int>(out.sets.size()));
+        out.sets.emplace_back();
+        wanted.push_back(members);
+      }
+      out.sets[sets[at]].push_back({stage, a.id});
+      out.set_of[stage][a.id] = sets[at];
+      ++at;
+    }
+  }
+  for (std::size_t i = 0; i < out.sets.size(); ++i) {
+    const Member first = out.sets[i].front();
+    TRIREME_CHECK(out.sets[i].size() == wanted[i], "stage {}: {} has {} of {} members", first.stage,
+                  plan::describe(plan.stages[first.stage].actions[first.action]), out.sets[i].size(), wanted[i]);
+  }
+  return out;
+}
+
+}  // namespace trireme::sim

@@ -1,0 +1,26 @@
+// Which actions of different stages run together: each send with its receive, and the members of a collective whose group
+// crosses stages.
+#pragma once
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace trireme::sim {
+
+struct Member {
+  int stage = 0;
+  int action = 0;
+  bool operator==(const Member&) const = default;
+};
+
+struct Rendezvous {
+  std::vector<std::vector<Member>> sets;   // of two or more members
+  std::vector<std::vector<int>> set_of;    // [stage][action]: index into sets, -1: runs alone
+};
+
+// The i-th send from stage a to b on a lane meets the i-th receive of b from a on the lane of the same pass; the i-th
+// collective of a group that crosses stages (world, pp, embedding) on one stage meets the i-th on each other member.
+// std::logic_error when one has no partner.
+Rendezvous match(const plan::Plan& plan);
+
+}  // namespace trireme::sim

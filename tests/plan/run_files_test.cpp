@@ -1,0 +1,87 @@
+#include "plan/run_files.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/errors.h"
+
+namespace trireme::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("trireme_run_files_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path folder_;
+};
+
+TEST_F(RunFiles, ComeBackAsTheyWere) {
+  const Costs costs{.stages = {{.action_s = {0.1, 1e-7}, .action_workspace_bytes = {1, 2}, .buffer_bytes = {3}, .constant_bytes = 4}}};
+  write_costs(folder_, costs);
+  EXPECT_EQ(read_costs(folder_), costs);
+
+  Prediction p{.step_s = 0.25, .platform = "x", .ranks = {{.rank = 0, .spans = {{0, 1}}, .step_s = 1}}};
+  p.memory = {{.points = {{0, 5}}, .peak_bytes = 5, .at_peak = {{"saved", 5}}}};
+  p.constant = {{{"values", 4}}};
+  write_prediction(folder_, p);
+  EXPECT_EQ(read_prediction(folder_), p);
+}
+
+TEST_F(RunFiles, MeasuredRanksAreReadInOrder) {
+  EXPECT_TRUE(read_measured(folder_).empty());
+  write_measured(folder_, {.rank = 10, .step_s = 2});
+  write_measured(folder_, {.rank = 2, .step_s = 1});
+  EXPECT_TRUE(fs::exists(folder_ / "measured" / "rank-00010.json"));
+  const auto all = read_measured(folder_);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].rank, 2);
+  EXPECT_EQ(all[1].step_s, 2);
+}
+
+TEST_F(RunFiles, NameTheFileThatIsMissingOrBroken) {
+  EXPECT_THROW(read_plan(folder_), ConfigError);
+  std::ofstream(folder_ / "costs.json") << "{\"stages\": 3}";
+  try {
+    read_costs(folder_);
+    FAIL() << "read";
+  } catch (const ConfigError& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("costs.json"));
+  }
+}
+
+TEST(MeasuredSteps, TakesMediansAndTheTypicalStep) {
+  MeasuredSteps m(3, 3);
+  m.add(0, 100, {{0, 50}, {50, 60}});  // falls out: only three are kept
+  m.add(1, 10, {{0, 4}, {4, 10}});
+  m.add(2, 12, {{0, 6}, {6, 12}});
+  m.add(3, 30, {{0, 5}, {5, 30}});
+  const MeasuredRank r = m.summary(77);
+  EXPECT_EQ(r.rank, 3);
+  EXPECT_EQ(r.first_step, 1);
+  EXPECT_EQ(r.num_steps, 3);
+  EXPECT_EQ(r.step_s, 12);
+  EXPECT_EQ(r.peak_memory_bytes, 77);
+  EXPECT_EQ(r.spans[1], (Span{6, 12}));                      // of the step of 12 s
+  EXPECT_EQ(r.action_s, (std::vector<double>{5, 6}));        // medians of 4, 6, 5 and of 6, 6, 25
+}
+
+TEST(MeasuredSteps, AnEvenNumberTakesTheMiddlesMean) {
+  MeasuredSteps m(0, 4);
+  for (double s : {1.0, 2.0, 4.0, 9.0}) m.add(1, s, {{0, s}});
+  EXPECT_EQ(m.summary(0).step_s, 3);
+}
+
+TEST(MeasuredSteps, OfNoStepIsABug) { EXPECT_THROW(MeasuredSteps(0, 3).summary(0), std::logic_error); }
+
+}  // namespace
+}  // namespace trireme::plan

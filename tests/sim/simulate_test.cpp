@@ -1,0 +1,158 @@
+#include "sim/simulate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/pipeline/gpipe.h"
+#include "plan/pipeline/one_f_one_b.h"
+#include "sim/slot_plan.h"
+
+namespace trireme::sim {
+namespace {
+
+using plan::gpipe;
+using plan::one_f_one_b;
+
+// Huang et al. 2019 and Narayanan et al. 2021: with equal stages and free messages both schedules take
+// (micro-batches + stages - 1) (F + B).
+TEST(Simulate, BothSchedulesHaveTheirKnownLength) {
+  for (const auto& [stages, micro_batches] : {std::pair{1, 1}, {1, 5}, {2, 3}, {4, 8}, {4, 2}, {8, 32}}) {
+    const double expected = (micro_batches + stages - 1) * (1.0 + 2.0);
+    const SlotPlan g = slot_plan(gpipe(stages, micro_batches), 1, 2, 0);
+    EXPECT_NEAR(simulate(g.plan, g.costs).step_s, expected, 1e-9) << "gpipe " << stages << " x " << micro_batches;
+    const SlotPlan o = slot_plan(one_f_one_b(stages, micro_batches), 1, 2, 0);
+    EXPECT_NEAR(simulate(o.plan, o.costs).step_s, expected, 1e-9) << "1f1b " << stages << " x " << micro_batches;
+  }
+}
+
+TEST(Simulate, InFlightMicroBatchesAreThoseOfTheSchedule) {
+  const SlotPlan g = slot_plan(gpipe(4, 8), 1, 2, 0);
+  const SlotPlan o = slot_plan(one_f_one_b(4, 8), 1, 2, 0);
+  const SimResult of_g = simulate(g.plan, g.costs), of_o = simulate(o.plan, o.costs);
+  for (int s = 0; s < 4; ++s) {
+    EXPECT_EQ(of_g.memory[s].peak_bytes, 8) << s;      // all micro-batches
+    EXPECT_EQ(of_o.memory[s].peak_bytes, 4 - s) << s;  // stages - s
+  }
+}
+
+TEST(Simulate, AMessageAddsItsTimeToTheCriticalPath) {
+  // Two stages, one micro-batch: F, message, F, B, message, B.
+  const SlotPlan p = slot_plan(gpipe(2, 1), 1, 2, 0.25);
+  EXPECT_NEAR(simulate(p.plan, p.costs).step_s, 1 + 0.25 + 1 + 2 + 0.25 + 2, 1e-12);
+}
+
+TEST(Simulate, SendAndReceiveEndTogetherAndAWaitIsInsideTheSpan) {
+  const SlotPlan p = slot_plan(gpipe(2, 1), 1, 2, 0.25);
+  const SimResult r = simulate(p.plan, p.costs);
+  // Stage 1's first action is the receive: posted at 0, its message comes when stage 0 has computed, 1 to 1.25.
+  EXPECT_NEAR(r.spans[1][0].start_s, 0, 1e-12);
+  EXPECT_NEAR(r.spans[1][0].end_s, 1.25, 1e-12);
+  EXPECT_NEAR(r.spans[0][1].start_s, 1, 1e-12);  // stage 0's send
+  EXPECT_NEAR(r.spans[0][1].end_s, 1.25, 1e-12);
+}
+
+TEST(Simulate, TwoRanksOnOneCoreTakeTwiceAsLong) {
+  // One stage of two data ranks: both compute all the time.
+  const SlotPlan p = slot_plan(gpipe(1, 4), 1, 2, 0, 1, 2);
+  EXPECT_NEAR(simulate(p.plan, p.costs, {.cores = 1, .threads = 1}).step_s, 2 * 12, 1e-9);
+  EXPECT_NEAR(simulate(p.plan, p.costs, {.cores = 2, .threads = 1}).step_s, 12, 1e-9);
+  EXPECT_NEAR(simulate(p.plan, p.costs, {.cores = 2, .threads = 2}).step_s, 2 * 12, 1e-9);
+}
+
+TEST(Simulate, OnlyRunnableRanksShareCores) {
+  // Two stages on one core, one micro-batch: they never compute at the same time, so nothing slows down.
+  const SlotPlan p = slot_plan(gpipe(2, 1), 1, 2, 0);
+  EXPECT_NEAR(simulate(p.plan, p.costs, {.cores = 1}).step_s, 6, 1e-9);
+  // With many, one core does all the work in turn: 2 stages x 4 x (1 + 2) seconds of work.
+  const SlotPlan q = slot_plan(gpipe(2, 4), 1, 2, 0);
+  EXPECT_NEAR(simulate(q.plan, q.costs, {.cores = 1}).step_s, 24, 1e-9);
+}
+
+TEST(Simulate, RanksOfOtherHostsDontShare) {
+  const SlotPlan p = slot_plan(gpipe(2, 4), 1, 2, 0);
+  EXPECT_NEAR(simulate(p.plan, p.costs, {.cores = 1, .ranks_per_host = 1}).step_s, 5 * 3, 1e-9);
+}
+
+TEST(Simulate, TheMeasuredTableReplacesTheFormula) {
+  const SlotPlan p = slot_plan(gpipe(1, 4), 1, 2, 0, 1, 2);
+  const platform::BusyTable table{.threads = 1, .ranks = {1, 2}, .slow_down = {1, 1.5}, .hand_over_s = {1e-9, 1e-9}};
+  EXPECT_NEAR(simulate(p.plan, p.costs, {.cores = 2, .busy = &table}).step_s, 1.5 * 12, 1e-9);
+}
+
+TEST(Simulate, ASleepingLaneTakesAMomentToRunOn) {
+  // Two stages, one micro-batch, messages free: forward: the send lane wakes (0.1), then stage 1's compute (0.1); backward
+  // again both. Receive lanes start at 0 awake.
+  const SlotPlan p = slot_plan(gpipe(2, 1), 1, 2, 0);
+  const platform::BusyTable table{.threads = 1, .ranks = {1}, .slow_down = {1}, .hand_over_s = {0.1}};
+  const double step = simulate(p.plan, p.costs, {.cores = 2, .busy = &table}).step_s;
+  EXPECT_NEAR(step, 6 + 4 * 0.1, 1e-9);
+}
+
+TEST(Simulate, MessagesUseTheirShareOfACore) {
+  // One stage, two lanes: 4 s of compute beside a reduction of 4 s that keeps half a core busy, on one core. Busy ranks
+  // 1.5: both progress until the first ends. Compute at 1 / 1.5; the message at 1 / (0.5 + 0.5 * 1.5) = 0.8, so it ends
+  // at 5 s, when compute has done 10/3 s; the rest, 2/3 s, runs alone: 5.667 s.
+  using namespace plan;
+  Plan p{.mesh = {.pp = 1, .dp = 1}};
+  StagePlan stage{.chunks = {{.num_layers = 1}}};
+  stage.actions = {{.id = 0, .kind = ActionKind::forward},
+                   {.id = 1, .kind = ActionKind::reduce, .lane = Lane::dp, .group = Axis::dp}};
+  p.stages = {stage};
+  const Costs costs{.stages = {{.action_s = {4, 4}, .action_workspace_bytes = {0, 0}}}};
+  const SimResult r = simulate(p, costs, {.cores = 1, .communication_core_share = 0.5});
+  EXPECT_NEAR(r.spans[0][1].end_s, 5, 1e-9);
+  EXPECT_NEAR(r.spans[0][0].end_s, 5 + 2.0 / 3, 1e-9);
+}
+
+TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMember) {
+  using namespace plan;
+  Plan p{.mesh = {.pp = 2, .dp = 1}};
+  StagePlan stage{.chunks = {{.num_layers = 1}}};
+  stage.actions = {{.id = 0, .kind = ActionKind::forward},
+                   {.id = 1, .kind = ActionKind::reduce_metrics, .lane = Lane::dp, .group = Axis::world, .waits = {0}}};
+  p.stages = {stage, stage};
+  const StageCosts one{.action_s = {1, 0.5}, .action_workspace_bytes = {0, 0}};
+  StageCosts other = one;
+  other.action_s[0] = 3;
+  const SimResult r = simulate(p, Costs{.stages = {one, other}});
+  EXPECT_NEAR(r.spans[0][1].start_s, 1, 1e-12);
+  EXPECT_NEAR(r.spans[0][1].end_s, 3.5, 1e-12);
+  EXPECT_NEAR(r.spans[1][1].end_s, 3.5, 1e-12);
+}
+
+TEST(Simulate, NamesTheActionThatCanNeverGoOn) {
+  SlotPlan p = slot_plan(gpipe(2, 1), 1, 2, 0);
+  p.plan.stages[1].actions[1].waits.push_back(4);  // stage 1's forward after its own last send
+  try {
+    simulate(p.plan, p.costs);
+    FAIL() << "ended";
+  } catch (const std::logic_error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("stage 0"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("can never go on"));
+  }
+}
+
+TEST(Simulate, TimelinesRepeatAStageForItsDataRanks) {
+  const SlotPlan p = slot_plan(gpipe(2, 2), 1, 2, 0, 1, 3);
+  const auto t = timelines(p.plan, simulate(p.plan, p.costs));
+  ASSERT_EQ(t.size(), 6u);
+  EXPECT_EQ(t[2].spans, t[0].spans);
+  EXPECT_NE(t[3].spans, t[0].spans);
+  EXPECT_EQ(t[5].rank, 5);
+  EXPECT_NEAR(t[5].step_s, 3 * 3, 1e-9);
+}
+
+TEST(SlowDown, IsLinearBetweenItsPointsAndProportionalBeyond) {
+  const platform::BusyTable table{.threads = 1, .ranks = {1, 2, 4}, .slow_down = {1, 1.2, 2.4}, .hand_over_s = {1, 2, 4}};
+  EXPECT_DOUBLE_EQ(slow_down(&table, 0.5, 1, 2), 1);
+  EXPECT_DOUBLE_EQ(slow_down(&table, 1.5, 1, 2), 1.1);
+  EXPECT_DOUBLE_EQ(slow_down(&table, 3, 1, 2), 1.8);
+  EXPECT_DOUBLE_EQ(slow_down(&table, 8, 1, 2), 4.8);
+  EXPECT_DOUBLE_EQ(slow_down(&table, 4, 2, 4), 2);    // measured for one thread: the formula for two
+  EXPECT_DOUBLE_EQ(slow_down(nullptr, 3, 1, 2), 1.5);
+  EXPECT_DOUBLE_EQ(slow_down(nullptr, 3, 1, 0), 1);   // devices of their own
+  EXPECT_DOUBLE_EQ(hand_over_s(&table, 3), 3);
+}
+
+}  // namespace
+}  // namespace trireme::sim
