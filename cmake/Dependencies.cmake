@@ -27,3 +27,19 @@ add_library(trireme_deps INTERFACE)
 target_link_libraries(trireme_deps INTERFACE Threads::Threads fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
 target_include_directories(trireme_deps SYSTEM INTERFACE ${TRIREME_TOMLPLUSPLUS_INCLUDE})
 target_compile_definitions(trireme_deps INTERFACE TOML_HEADER_ONLY=1)
+
+# Tokenizers of `train`; without it only bytes and ready-made token files.
+find_library(TRIREME_SENTENCEPIECE sentencepiece)
+find_library(TRIREME_SENTENCEPIECE_TRAIN sentencepiece_train)
+find_path(TRIREME_SENTENCEPIECE_INCLUDE sentencepiece_processor.h)
+add_library(trireme_sentencepiece INTERFACE)
+if(TRIREME_SENTENCEPIECE AND TRIREME_SENTENCEPIECE_TRAIN AND TRIREME_SENTENCEPIECE_INCLUDE)
+  target_link_libraries(trireme_sentencepiece INTERFACE ${TRIREME_SENTENCEPIECE_TRAIN} ${TRIREME_SENTENCEPIECE})
+  target_include_directories(trireme_sentencepiece SYSTEM INTERFACE ${TRIREME_SENTENCEPIECE_INCLUDE})
+  # On the one file: a definition on the whole folder would invalidate the shared precompiled header.
+  set_source_files_properties(src/train/data/sentencepiece.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+                              COMPILE_DEFINITIONS TRIREME_WITH_SENTENCEPIECE=1)
+else()
+  message(STATUS "SentencePiece not found (libsentencepiece-dev): `trireme data` will know bytes only")
+endif()
+set(TRIREME_EXTERNAL_train trireme_sentencepiece)

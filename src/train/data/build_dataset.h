@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "train/data/dataset_meta.h"
 #include "train/data/documents.h"
 
 namespace trireme::train {
@@ -33,21 +32,6 @@ struct DataBuildProgress {
   double bytes_per_second() const { return seconds > 0 ? static_cast<double>(bytes_done) / seconds : 0; }
   double seconds_left() const { return bytes_per_second() > 0 ? static_cast<double>(bytes_total - bytes_done) / bytes_per_second() : 0; }
 };
-
-// PREFIX.meta.json.
-struct DatasetMeta {
-  std::string tokenizer;       // "byte", "sentencepiece", or what another tool wrote
-  std::string tokenizer_file;  // beside the meta file; empty where there is none
-  std::int64_t vocab_size = 0;
-  std::int32_t eos = -1;
-  std::int64_t num_documents = 0, num_tokens = 0;
-  std::int64_t max_token = -1;
-  std::int64_t bin_bytes = 0;  // what the above was found for
-  std::vector<std::string> sources;  // file names, without folders
-  bool operator==(const DatasetMeta&) const = default;
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DatasetMeta, tokenizer, tokenizer_file, vocab_size, eos, num_documents,
-                                                num_tokens, max_token, bin_bytes, sources)
 
 struct DataBuildResult {
   DatasetMeta train, valid;  // valid: all zero where valid_fraction is 0

@@ -30,8 +30,12 @@ class SequenceSource {
   virtual void read(std::int64_t number, SequenceSlots out) const = 0;
 };
 
-// Uniform random tokens from (seed, number): for benchmarks.
-std::unique_ptr<SequenceSource> random_source(std::int64_t vocab_size, std::int64_t sequence_length, std::uint64_t seed);
+// Uniform random tokens from (seed, number): for benchmarks. Numbers from num_sequences on are padding.
+std::unique_ptr<SequenceSource> random_source(std::int64_t vocab_size, std::int64_t sequence_length, std::uint64_t seed,
+                                              std::int64_t num_sequences = INT64_MAX);
+
+// A sequence of padding: token 0, weight 0, document -1.
+void fill_padding(SequenceSlots out);
 
 // Packed training sequences, as Megatron's: for epoch e the documents are put in an order drawn from (seed, e) and
 // concatenated, the stream is cut into windows of S + 1 tokens that overlap by one, and the windows are put in an order
@@ -43,8 +47,8 @@ struct PackingOptions {
 };
 std::unique_ptr<SequenceSource> training_source(std::shared_ptr<const TokenReader> tokens, const PackingOptions& options);
 
-// The first `num_sequences` windows in the order of the file; numbers behind the last are padding (token 0, weight 0,
-// document -1), so that all ranks can run equal batches.
+// The first `num_sequences` windows in the order of the file; numbers behind the last are padding, so that
+// all ranks can run equal batches.
 std::unique_ptr<SequenceSource> evaluation_source(std::shared_ptr<const TokenReader> tokens,
                                                   const PackingOptions& options, std::int64_t num_sequences);
 

@@ -1,0 +1,29 @@
+#include "train/data/dataset_meta.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/atomic_file.h"
+#include "base/errors.h"
+
+namespace trireme::train {
+
+void write_meta(const std::string& prefix, const DatasetMeta& meta) {
+  write_file_atomically(prefix + ".meta.json", nlohmann::json(meta).dump(2) + "\n");
+}
+
+std::optional<DatasetMeta> read_meta(const std::string& prefix) {
+  std::ifstream in(prefix + ".meta.json");
+  if (!in) return std::nullopt;
+  try {
+    auto meta = nlohmann::json::parse(in).get<DatasetMeta>();
+    std::error_code error;
+    const auto bin_bytes = std::filesystem::file_size(prefix + ".bin", error);
+    if (error || static_cast<std::int64_t>(bin_bytes) != meta.bin_bytes) return std::nullopt;
+    return meta;
+  } catch (const nlohmann::json::exception& e) {
+    throw ConfigError({.file = prefix + ".meta.json", .allowed = fmt::format("not valid: {}", e.what())});
+  }
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,30 @@
+// What is known of a token file: PREFIX.meta.json beside PREFIX.bin and .idx. Optional: files of other tools have none.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace trireme::train {
+
+struct DatasetMeta {
+  std::string tokenizer;       // "byte", "sentencepiece", or what another tool wrote
+  std::string tokenizer_file;  // beside the meta file; empty where there is none
+  std::int64_t vocab_size = 0;
+  std::int32_t eos = -1;
+  std::int64_t num_documents = 0, num_tokens = 0;
+  std::int64_t max_token = -1;
+  std::int64_t bin_bytes = 0;  // what the above was found for
+  std::vector<std::string> sources;  // file names, without folders
+  bool operator==(const DatasetMeta&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DatasetMeta, tokenizer, tokenizer_file, vocab_size, eos, num_documents,
+                                                num_tokens, max_token, bin_bytes, sources)
+
+void write_meta(const std::string& prefix, const DatasetMeta& meta);
+// Nothing when there is no such file, or when it is of another .bin (by size).
+std::optional<DatasetMeta> read_meta(const std::string& prefix);
+
+}  // namespace trireme::train
