@@ -67,7 +67,7 @@ struct Device {
   std::string name = "cpu";
   std::string kind = "cpu";       // cpu: ranks share the host's cores; cuda: each rank has a device of its own
   double memory_bytes = 0;        // of a rank's device; of the whole host on a CPU
-  double launch_s = 0;            // of one framework call, whatever its size
+  double launch_s = 0;            // of one framework call, whatever its size; in none of the curves below
   Source launch_source = Source::guess;
   std::vector<Peak> peaks;
   std::vector<GemmCurve> gemm;

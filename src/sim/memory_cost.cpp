@@ -1,0 +1,99 @@
+#include "sim/memory_cost.h"
+
+#include <algorithm>
+
+#include "model/parameters.h"
+
+namespace trireme::sim {
+
+using model::Segment;
+using plan::ActionKind;
+using plan::Buffer;
+using plan::BufferKind;
+
+StageParameters stage_parameters(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage) {
+  StageParameters out;
+  bool embed = false, head = false;
+  for (const plan::Chunk& c : stage.chunks) {
+    embed = embed || c.embed;
+    head = head || c.head;
+  }
+  for (const auto& p : model::parameters(run.model)) {
+    bool here = false;
+    if (p.layer >= 0)
+      here = std::any_of(stage.chunks.begin(), stage.chunks.end(), [&](const plan::Chunk& c) {
+        return p.layer >= c.first_layer && p.layer < c.first_layer + c.num_layers;
+      });
+    else
+      here = p.segment == Segment::embed ? embed : head;
+    // A tied head has the embedding's matrix: its own copy where the embedding is on another stage.
+    if (run.model.tied_embeddings && p.name == "embed.weight") here = embed || head;
+    if (!here) continue;
+    (p.expert < 0 ? out.dense : out.expert) += static_cast<double>(p.count()) / (p.expert < 0 ? 1 : mesh.ep);
+  }
+  return out;
+}
+
+std::vector<plan::MemoryPart> constant_parts(const plan::RunSpec& run, const plan::Mesh& mesh,
+                                             const plan::StagePlan& stage) {
+  const double elements = stage_parameters(run, mesh, stage).total();
+  const double value = size_of(run.device.dtype), wide = size_of(accumulate_dtype(run.device.dtype));
+  std::vector<plan::MemoryPart> out = {{"values", elements * value}};
+  if (stage.buckets.empty()) return out;
+  out.push_back({"gradients", elements * wide});
+  if (value != wide) out.push_back({"master weights", elements * wide});
+  out.push_back({"moments", 2 * elements * wide});
+  return out;
+}
+
+model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh) {
+  model::SegmentShape shape{.sequences = run.batch.micro_batch, .sequence_length = run.batch.sequence_length,
+                            .ep = mesh.ep, .dtype = run.device.dtype};
+  if (run.model.moe.num_experts > 0) {
+    shape.rows_sent = shape.tokens() * run.model.moe.router.top_k;
+    shape.rows_received = shape.rows_sent;
+    shape.local_experts = run.model.moe.num_experts / mesh.ep;
+  }
+  return shape;
+}
+
+double buffer_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const Buffer& b) {
+  const model::SegmentShape shape = segment_shape(run, mesh);
+  const double size = size_of(run.device.dtype);
+  const double stream = static_cast<double>(shape.tokens()) * run.model.hidden * size;
+  if (b.kind == BufferKind::batch)  // tokens, targets, positions and documents in int64, weights in float32
+    return static_cast<double>(shape.tokens()) * (4 * 8 + 4);
+  if (b.segment == Segment::none) return stream;
+  if (b.message) {
+    // Received rows and, to the experts and back, their scores; the residual stream and the shared expert's part pass
+    // through, held by this buffer once the one before is freed.
+    const double rows = static_cast<double>(shape.rows_received) * run.model.hidden * size;
+    const double scores = b.segment == Segment::dispatch
+                              ? static_cast<double>(shape.rows_received) * size_of(accumulate_dtype(run.device.dtype))
+                              : 0;
+    const double passing = stream * (run.model.moe.shared_ffn > 0 ? 2 : 1);
+    return rows + scores + passing;
+  }
+  const model::SegmentMemory memory = model::segment_memory(run.model, b.segment, b.layer, shape);
+  switch (b.kind) {
+    case BufferKind::boundary: return memory.boundary.value;
+    case BufferKind::saved: return memory.saved.value;
+    case BufferKind::gradient: return memory.input_gradient.value;
+    case BufferKind::batch: break;
+  }
+  return 0;
+}
+
+double workspace_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage,
+                       const plan::Action& a) {
+  if (a.kind == ActionKind::forward || a.kind == ActionKind::backward) {
+    const auto memory = model::segment_memory(run.model, a.segment, a.layer, segment_shape(run, mesh));
+    return (a.kind == ActionKind::forward ? memory.forward_workspace : memory.backward_workspace).value;
+  }
+  // A reduction in another dtype than the gradients' makes a copy of the bucket.
+  if (a.kind == ActionKind::reduce && run.device.reduce_dtype != accumulate_dtype(run.device.dtype))
+    return stage.buckets[a.bucket].elements * size_of(run.device.reduce_dtype);
+  return 0;
+}
+
+}  // namespace trireme::sim

@@ -1,0 +1,32 @@
+// Bytes of a stage's constants, buffers and workspaces, as `nn`, `parallel` and `train` hold them.
+#pragma once
+#include <vector>
+
+#include "model/operators.h"
+#include "plan/memory_curve.h"
+#include "plan/plan.h"
+
+namespace trireme::sim {
+
+// Parameters that one rank of the stage holds: elements.
+struct StageParameters {
+  double dense = 0;
+  double expert = 0;
+  double total() const { return dense + expert; }
+};
+StageParameters stage_parameters(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage);
+
+// Values (dtype), gradients and both moments (max(float32, dtype)); masters where dtype is smaller than that. A
+// forward-only plan holds values alone.
+std::vector<plan::MemoryPart> constant_parts(const plan::RunSpec& run, const plan::Mesh& mesh,
+                                             const plan::StagePlan& stage);
+
+// The shape of a segment on one rank for one micro-batch, with the rows that balanced routing gives: every rank receives
+// as many as it sends.
+model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh);
+
+double buffer_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::Buffer& buffer);
+double workspace_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage,
+                       const plan::Action& action);
+
+}  // namespace trireme::sim

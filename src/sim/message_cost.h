@@ -1,0 +1,34 @@
+// Seconds of a stage's messages on the links that its groups span.
+#pragma once
+#include "plan/all_to_all/pattern.h"
+#include "plan/plan.h"
+#include "platform/network_curves.h"
+
+namespace trireme::sim {
+
+class MessageCost {
+ public:
+  // ranks_per_host 0: all ranks on one host. All three are kept by reference.
+  MessageCost(const plan::Mesh& mesh, const platform::NetworkCurves& network, int ranks_per_host);
+
+  // The slowest level between members of the group that a stage's first rank is in.
+  platform::Level level(plan::Axis axis, int stage) const;
+  // Members of that group.
+  int size(plan::Axis axis, int stage) const;
+
+  Seconds all_reduce(plan::Axis axis, int stage, double bytes) const;
+  // Between the stages' ranks at the same place in dp.
+  Seconds between_stages(int stage, int peer_stage, double bytes) const;
+  // An all-to-all by a pattern, every block of `block_bytes`: phase after phase, each as long as its busiest member. A
+  // member's messages on one level run one after another, levels at the same time. A measured table for the flat pattern
+  // inside one level comes first.
+  Seconds all_to_all(const plan::Pattern& pattern, int stage, double block_bytes) const;
+
+ private:
+  int host(int rank) const { return ranks_per_host_ > 0 ? rank / ranks_per_host_ : 0; }
+  const plan::Mesh& mesh_;
+  const platform::NetworkCurves& network_;
+  int ranks_per_host_;
+};
+
+}  // namespace trireme::sim

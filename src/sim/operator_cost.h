@@ -1,0 +1,28 @@
+// Seconds of model operators on a device's curves. An operator takes its launches, and its work at the rate that the curve
+// has for its shape.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "model/operators.h"
+#include "platform/device_curves.h"
+
+namespace trireme::sim {
+
+// One line of --explain: a value, what it is made of and where that comes from.
+struct Term {
+  std::string what;    // "forward attention layer 0: q, k, v projection"
+  double seconds = 0;
+  std::string source;  // "gemm 512 x 1024 x 256 at 61.3 GFLOP/s (measured)"
+  bool operator==(const Term&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Term, what, seconds, source)
+
+Seconds operator_time(const model::Operator& op, const platform::DeviceCurves& curves);
+
+// The same, with its explanation.
+Term explain_operator(const model::Operator& op, const platform::DeviceCurves& curves);
+
+Seconds operators_time(const std::vector<model::Operator>& ops, const platform::DeviceCurves& curves);
+
+}  // namespace trireme::sim

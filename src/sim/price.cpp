@@ -1,0 +1,197 @@
+#include "sim/price.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "model/parameters.h"
+#include "plan/all_to_all/generators.h"
+#include "platform/device_curves.h"
+#include "platform/network_curves.h"
+#include "sim/memory_cost.h"
+#include "sim/message_cost.h"
+
+namespace trireme::sim {
+
+using model::Segment;
+using plan::Action;
+using plan::ActionKind;
+using plan::Axis;
+using plan::Pass;
+
+namespace {
+
+constexpr double metrics_bytes = 128;  // losses, norm and flags in float64
+
+class Pricer {
+ public:
+  Pricer(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform)
+      : plan_(plan), run_(run), platform_(platform), threads_(threads_of_rank(run, platform, plan.mesh.world())),
+        curves_(platform.device, run.device.dtype, threads_), network_(platform),
+        messages_(plan_.mesh, network_, platform.host.ranks), shape_(segment_shape(run, plan.mesh)),
+        pattern_(plan::make_pattern(plan.all_to_all, plan.mesh.ep)) {}
+
+  Priced run() {
+    Priced out{.notes = curves_.notes(), .threads = threads_, .measured = curves_.measured()};
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      const plan::StagePlan& stage = plan_.stages[s];
+      plan::StageCosts costs;
+      for (const Action& a : stage.actions) {
+        costs.action_s.push_back(seconds(stage, static_cast<int>(s), a, out.terms));
+        costs.action_workspace_bytes.push_back(workspace(stage, a));
+      }
+      for (const plan::Buffer& b : stage.buffers) costs.buffer_bytes.push_back(bytes(b));
+      out.constant.push_back(constant_parts(run_, plan_.mesh, stage));
+      for (const plan::MemoryPart& part : out.constant.back()) costs.constant_bytes += part.bytes;
+      out.costs.stages.push_back(std::move(costs));
+    }
+    return out;
+  }
+
+ private:
+  // What a price depends on: equal layers cost the same, so each is priced once.
+  using Key = std::tuple<ActionKind, Pass, Segment, bool, int, int>;
+
+  double seconds(const plan::StagePlan& stage, int s, const Action& a, std::vector<Term>& terms) {
+    const bool per_stage = a.lane != plan::Lane::compute || a.segment == Segment::none;
+    const Key key{a.kind, a.pass, a.segment, a.layer >= 0 && run_.model.is_moe(a.layer), per_stage ? s : -1,
+                  a.bucket >= 0 ? a.bucket : a.peer_stage};
+    const auto [at, fresh] = seconds_.try_emplace(key, 0);
+    if (!fresh) return at->second;
+    std::vector<Term> parts;
+    at->second = a.kind == ActionKind::forward || a.kind == ActionKind::backward ? segment(a, parts)
+                                                                                 : other(stage, s, a, parts);
+    Action named = a;
+    named.mb = -1;
+    const std::string name = per_stage ? fmt::format("stage {}: {}", s, plan::describe(named)) : plan::describe(named);
+    terms.push_back({name, at->second, parts.size() == 1 ? parts[0].source : "the sum of"});
+    if (parts.size() > 1)
+      for (Term& part : parts) terms.push_back({"  " + part.what, part.seconds, part.source});
+    return at->second;
+  }
+
+  double segment(const Action& a, std::vector<Term>& parts) const {
+    double sum = 0;
+    for (const auto& op : model::operators(run_.model, a.segment, a.layer, a.pass, shape_)) {
+      parts.push_back(explain_operator(op, curves_));
+      sum += parts.back().seconds;
+    }
+    return sum;
+  }
+
+  Term reduction(Axis axis, int s, double bytes) const {
+    const int members = messages_.size(axis, s);
+    const double t = messages_.all_reduce(axis, s, bytes).value;
+    if (members == 1) return {"all-reduce", t, "one member: nothing to do"};
+    const auto level = messages_.level(axis, s);
+    return {"all-reduce", t, fmt::format("{:.1f} KiB over {} ranks, {} links ({})", bytes / KiB, members,
+                                         platform::name_of(level), source(platform::Collective::all_reduce, level, members))};
+  }
+
+  const char* source(platform::Collective kind, platform::Level level, int ranks) const {
+    return network_.measured(kind, level, ranks) ? "measured" : "from the link";
+  }
+
+  double other(const plan::StagePlan& stage, int s, const Action& a, std::vector<Term>& parts) const {
+    const double tokens = static_cast<double>(shape_.tokens());
+    const double size = size_of(run_.device.dtype), wide = size_of(accumulate_dtype(run_.device.dtype));
+    const auto one = [&](Term term) { return parts.push_back(std::move(term)), parts.back().seconds; };
+    const auto memory = [&](const char* what, platform::MemoryUse use, double bytes, int calls) {
+      const auto rate = curves_.memory(use, std::max(bytes, 1.0));
+      return one({what, (Bytes(bytes) / rate + curves_.launch() * calls).value,
+                  fmt::format("{:.0f} KiB at {:.1f} GB/s", bytes / KiB, rate.value / GBps)});
+    };
+    switch (a.kind) {
+      case ActionKind::load_batch: return memory("batch", platform::MemoryUse::copy, 2 * tokens * 36, 6);
+      case ActionKind::count_tokens: return one(reduction(a.group, s, 16));
+      case ActionKind::reduce_metrics: return one(reduction(a.group, s, metrics_bytes));
+      case ActionKind::reduce_counts: return one(reduction(a.group, s, 8.0 * run_.model.moe.num_experts * moe_layers(stage)));
+      case ActionKind::reduce:
+        return one(reduction(a.group, s, stage.buckets[a.bucket].elements * size_of(run_.device.reduce_dtype)));
+      case ActionKind::reduce_embedding:
+        return one(reduction(a.group, s, double(run_.model.vocab_size) * run_.model.hidden * size_of(run_.device.reduce_dtype)));
+      case ActionKind::send:
+      case ActionKind::receive: {
+        const double bytes = tokens * run_.model.hidden * size;
+        return one({"message", messages_.between_stages(s, a.peer_stage, bytes).value, fmt::format("{:.1f} KiB", bytes / KiB)});
+      }
+      case ActionKind::all_to_all: return exchange(a, parts);
+      case ActionKind::gradient_norm:
+        return memory("gradients", platform::MemoryUse::copy, stage_parameters(run_, plan_.mesh, stage).total() * wide, 1);
+      case ActionKind::optimizer: {
+        // Reads gradient, master and both moments, writes all but the gradient; the value too where it is not the master.
+        const double elements = stage_parameters(run_, plan_.mesh, stage).total();
+        return memory("AdamW", platform::MemoryUse::optimizer, elements * (7 * wide + (size == wide ? 0 : size)), 1);
+      }
+      default: return one({"", 0, "nothing"});
+    }
+  }
+
+  double exchange(const Action& a, std::vector<Term>& parts) const {
+    const int p = plan_.mesh.ep, s = 0;
+    const double rows = static_cast<double>(shape_.rows_sent) / p;  // a block's
+    const double size = size_of(run_.device.dtype), wide = size_of(accumulate_dtype(run_.device.dtype));
+    const auto add = [&](const char* what, double block_bytes) {
+      parts.push_back({what, messages_.all_to_all(pattern_, s, block_bytes).value,
+                       fmt::format("{:.1f} KiB to each of {} ({})", block_bytes / KiB, p - 1,
+                                   source(platform::Collective::all_to_all, messages_.level(Axis::ep, s), p))});
+    };
+    if (a.segment == Segment::dispatch && a.pass == Pass::forward) add("counts", 8.0 * shape_.local_experts);
+    add("rows", rows * run_.model.hidden * size);
+    if (a.segment == Segment::dispatch) add("scores", rows * wide);
+    double sum = 0;
+    for (const Term& t : parts) sum += t.seconds;
+    return sum;
+  }
+
+  double moe_layers(const plan::StagePlan& stage) const {
+    int n = 0;
+    for (const plan::Chunk& c : stage.chunks)
+      for (int layer = c.first_layer; layer < c.first_layer + c.num_layers; ++layer) n += run_.model.is_moe(layer);
+    return n;
+  }
+
+  double bytes(const plan::Buffer& b) {
+    const auto key = std::make_tuple(b.kind, b.segment, b.message, b.layer >= 0 && run_.model.is_moe(b.layer));
+    const auto [at, fresh] = bytes_.try_emplace(key, 0);
+    if (fresh) at->second = buffer_bytes(run_, plan_.mesh, b);
+    return at->second;
+  }
+
+  double workspace(const plan::StagePlan& stage, const Action& a) {
+    if (a.segment == Segment::none || a.lane != plan::Lane::compute) return workspace_bytes(run_, plan_.mesh, stage, a);
+    const Key key{a.kind, a.pass, a.segment, a.layer >= 0 && run_.model.is_moe(a.layer), -1, -1};
+    const auto [at, fresh] = workspace_.try_emplace(key, 0);
+    if (fresh) at->second = workspace_bytes(run_, plan_.mesh, stage, a);
+    return at->second;
+  }
+
+  const plan::Plan& plan_;
+  const plan::RunSpec& run_;
+  const platform::PlatformSpec& platform_;
+  int threads_;
+  platform::DeviceCurves curves_;
+  platform::NetworkCurves network_;
+  MessageCost messages_;
+  model::SegmentShape shape_;
+  plan::Pattern pattern_;
+  std::map<Key, double> seconds_, workspace_;
+  std::map<std::tuple<plan::BufferKind, Segment, bool, bool>, double> bytes_;
+};
+
+}  // namespace
+
+int threads_of_rank(const plan::RunSpec& run, const platform::PlatformSpec& platform, int world) {
+  if (platform.device.kind != "cpu") return 0;
+  if (run.device.threads > 0) return run.device.threads;
+  const int ranks = platform.host.ranks > 0 ? std::min(platform.host.ranks, world) : world;
+  return std::max(1, platform.host.cores / ranks);
+}
+
+Priced price(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform) {
+  return Pricer(plan, run, platform).run();
+}
+
+}  // namespace trireme::sim
