@@ -1,0 +1,100 @@
+#include "parallel/buffer_table.h"
+
+#include "base/errors.h"
+
+namespace trireme::parallel {
+
+std::string describe(const plan::Buffer& buffer) {
+  const char* kind = "";
+  switch (buffer.kind) {
+    case plan::BufferKind::boundary: kind = "boundary"; break;
+    case plan::BufferKind::saved: kind = "saved"; break;
+    case plan::BufferKind::gradient: kind = "gradient"; break;
+    case plan::BufferKind::batch: kind = "batch"; break;
+  }
+  std::string text = fmt::format("{} {}{}", kind, model::name_of(buffer.segment), buffer.message ? " message" : "");
+  if (buffer.mb >= 0) text += fmt::format(" mb {}", buffer.mb);
+  if (buffer.layer >= 0) text += fmt::format(" layer {}", buffer.layer);
+  return text;
+}
+
+BufferTable::BufferTable(const plan::StagePlan& stage)
+    : stage_(stage), values_(stage.buffers.size()), alive_(stage.buffers.size(), 0) {}
+
+int BufferTable::only(const std::vector<int>& ids, plan::BufferKind kind) const {
+  int found = -1;
+  for (const int id : ids) {
+    if (stage_.buffers.at(id).kind != kind) continue;
+    TRIREME_CHECK(found < 0, "an action has two buffers of one kind: {} and {}", describe(stage_.buffers[found]),
+                  describe(stage_.buffers[id]));
+    found = id;
+  }
+  return found;
+}
+
+int BufferTable::read_by(const plan::Action& action, plan::BufferKind kind) const { return only(action.reads, kind); }
+
+int BufferTable::allocated_by(const plan::Action& action, plan::BufferKind kind) const {
+  return only(action.allocates, kind);
+}
+
+void BufferTable::put(int buffer, BufferValue value) {
+  const std::lock_guard lock(mutex_);
+  TRIREME_CHECK(!alive_.at(buffer), "{} is allocated twice", describe(stage_.buffers[buffer]));
+  alive_[buffer] = 1;
+  values_[buffer] = std::move(value);
+}
+
+template <class T>
+const T& BufferTable::get(int buffer) const {
+  TRIREME_CHECK(alive_.at(buffer), "{} is read but not allocated", describe(stage_.buffers[buffer]));
+  const T* value = std::get_if<T>(&values_[buffer]);
+  TRIREME_CHECK(value != nullptr, "{} holds something else", describe(stage_.buffers[buffer]));
+  return *value;
+}
+
+nn::Boundary BufferTable::boundary(int buffer) const {
+  const std::lock_guard lock(mutex_);
+  return get<nn::Boundary>(buffer);
+}
+
+nn::Batch BufferTable::batch(int buffer) const {
+  const std::lock_guard lock(mutex_);
+  return get<nn::Batch>(buffer);
+}
+
+SegmentGraph BufferTable::take_graph(int buffer) {
+  const std::lock_guard lock(mutex_);
+  get<SegmentGraph>(buffer);
+  SegmentGraph graph = std::move(std::get<SegmentGraph>(values_[buffer]));
+  values_[buffer] = std::monostate{};
+  return graph;
+}
+
+void BufferTable::free(const std::vector<int>& buffers) {
+  for (const int buffer : buffers) {
+    BufferValue dropped;  // destroyed outside of the lock: it may be large
+    const std::lock_guard lock(mutex_);
+    TRIREME_CHECK(alive_.at(buffer), "{} is freed but not allocated", describe(stage_.buffers[buffer]));
+    alive_[buffer] = 0;
+    dropped = std::exchange(values_[buffer], std::monostate{});
+  }
+}
+
+int BufferTable::num_alive() const { return static_cast<int>(alive().size()); }
+
+std::vector<int> BufferTable::alive() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> out;
+  for (std::size_t i = 0; i < alive_.size(); ++i)
+    if (alive_[i]) out.push_back(static_cast<int>(i));
+  return out;
+}
+
+void BufferTable::clear() {
+  const std::lock_guard lock(mutex_);
+  std::fill(alive_.begin(), alive_.end(), 0);
+  for (BufferValue& value : values_) value = std::monostate{};
+}
+
+}  // namespace trireme::parallel

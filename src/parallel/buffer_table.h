@@ -1,0 +1,51 @@
+// The plan's buffers with what they hold, allocated, read and freed by plan buffer id. Safe for several lanes at once:
+// the plan orders accesses to one buffer, the lock guards the table.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <variant>
+#include <vector>
+
+#include "nn/boundary.h"
+#include "parallel/segment_graph.h"
+#include "plan/plan.h"
+
+namespace trireme::parallel {
+
+// A boundary or its gradient (fields that pass through are in every one of them until their reader), what a segment's
+// backward needs, or a micro-batch.
+using BufferValue = std::variant<std::monostate, nn::Boundary, SegmentGraph, nn::Batch>;
+
+class BufferTable {
+ public:
+  explicit BufferTable(const plan::StagePlan& stage);
+
+  // The one buffer of this kind among an action's reads (or allocates); -1: none. A bug when there are several.
+  int read_by(const plan::Action& action, plan::BufferKind kind) const;
+  int allocated_by(const plan::Action& action, plan::BufferKind kind) const;
+
+  void put(int buffer, BufferValue value);    // must not be alive
+  nn::Boundary boundary(int buffer) const;    // shares the tensors; boundary and gradient buffers
+  nn::Batch batch(int buffer) const;
+  SegmentGraph take_graph(int buffer);        // the buffer stays allocated, empty, until it is freed
+  void free(const std::vector<int>& buffers);
+
+  int num_alive() const;
+  std::vector<int> alive() const;
+  void clear();  // after a failure
+
+ private:
+  int only(const std::vector<int>& ids, plan::BufferKind kind) const;
+  template <class T>
+  const T& get(int buffer) const;
+
+  const plan::StagePlan& stage_;
+  mutable std::mutex mutex_;
+  std::vector<BufferValue> values_;
+  std::vector<char> alive_;
+};
+
+// "saved attention mb 1 layer 0": for errors.
+std::string describe(const plan::Buffer& buffer);
+
+}  // namespace trireme::parallel

@@ -1,0 +1,95 @@
+#include "parallel/emulated_runner.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <ATen/Functions.h>
+
+#include "base/errors.h"
+#include "plan/all_to_all/generators.h"
+
+namespace trireme::parallel {
+
+using plan::ActionKind;
+using plan::Pass;
+
+EmulatedRunner::EmulatedRunner(StageContext context, plan::StageCosts costs)
+    : context_(context), costs_(std::move(costs)), dtype_(to_scalar_type(context.run.device.dtype)) {
+  TRIREME_CHECK(costs_.action_s.size() == context_.stage().actions.size(), "{} prices for {} actions",
+                costs_.action_s.size(), context_.stage().actions.size());
+  const model::ModelSpec& model = context_.run.model;
+  const plan::Mesh& mesh = context_.plan.mesh;
+  if (mesh.ep == 1 || model.num_moe_layers() == 0) return;
+  const std::int64_t num_experts = model.moe.num_experts, local = num_experts / mesh.ep;
+  num_rows_ = context_.tokens() * model.moe.router.top_k;
+  nn::Routing routing;
+  for (std::int64_t e = 0; e < num_experts; ++e)
+    routing.counts_E.push_back(num_rows_ / num_experts + (e < num_rows_ % num_experts ? 1 : 0));
+  for (std::int64_t e = 0; e < local; ++e)
+    num_received_ += mesh.ep * routing.counts_E[static_cast<std::size_t>(mesh.ep_index(context_.rank) * local + e)];
+  routing_ = std::make_shared<const nn::Routing>(std::move(routing));
+  exchange_.emplace(context_.communicator.group(plan::Axis::ep), plan::make_pattern(context_.plan.all_to_all, mesh.ep),
+                    model.moe.num_experts);
+}
+
+at::Tensor EmulatedRunner::boundary_message() const {
+  return at::zeros({context_.tokens(), context_.run.model.hidden},
+                   at::TensorOptions().dtype(dtype_).device(context_.device));
+}
+
+void EmulatedRunner::run(const plan::Action& action) {
+  if (action.lane == plan::Lane::compute) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(costs_.action_s.at(action.id)));
+    return;
+  }
+  const auto& model = context_.run.model;
+  switch (action.kind) {
+    case ActionKind::all_to_all: all_to_all(action); break;
+    case ActionKind::send:
+      comm::send(context_.group_of(action), boundary_message(), action.peer_stage, 0, plan::describe(action));
+      break;
+    case ActionKind::receive: {
+      at::Tensor message = boundary_message();
+      comm::receive(context_.group_of(action), message, action.peer_stage, 0, plan::describe(action));
+      break;
+    }
+    case ActionKind::reduce:
+      all_reduce(action, static_cast<std::int64_t>(context_.stage().buckets.at(action.bucket).elements),
+                 to_scalar_type(context_.run.device.reduce_dtype));
+      break;
+    case ActionKind::reduce_embedding:
+      all_reduce(action, model.vocab_size * model.hidden, to_scalar_type(context_.run.device.reduce_dtype));
+      break;
+    case ActionKind::count_tokens: all_reduce(action, 2, at::kDouble); break;
+    case ActionKind::reduce_metrics: all_reduce(action, 7 + model.num_moe_layers(), at::kDouble); break;
+    case ActionKind::reduce_counts: {
+      std::int64_t layers = 0;
+      for (const plan::Chunk& chunk : context_.stage().chunks)
+        for (int layer = chunk.first_layer; layer < chunk.first_layer + chunk.num_layers; ++layer)
+          layers += model.is_moe(layer) ? 1 : 0;
+      all_reduce(action, layers * model.moe.num_experts, at::kDouble);
+      break;
+    }
+    default: TRIREME_CHECK(false, "{} on lane {}", plan::describe(action), plan::name_of(action.lane));
+  }
+}
+
+void EmulatedRunner::all_reduce(const plan::Action& action, std::int64_t elements, at::ScalarType dtype) {
+  at::Tensor message = at::zeros({elements}, at::TensorOptions().dtype(dtype).device(context_.device));
+  comm::all_reduce(context_.group_of(action), message, comm::ReduceOp::sum, plan::describe(action));
+}
+
+void EmulatedRunner::all_to_all(const plan::Action& action) {
+  TRIREME_CHECK(exchange_.has_value(), "an all-to-all where no experts are spread");
+  const bool to_experts = (action.segment == model::Segment::dispatch) == (action.pass == Pass::forward);
+  const std::int64_t rows = to_experts ? num_rows_ : num_received_;
+  const auto options = at::TensorOptions().dtype(dtype_).device(context_.device);
+  nn::Boundary in;
+  in.routing = routing_;
+  in.rows_RD = at::zeros({rows, context_.run.model.hidden}, options);
+  if (action.segment == model::Segment::dispatch)
+    in.scores_R = at::zeros({rows}, options.dtype(to_scalar_type(accumulate_dtype(context_.run.device.dtype))));
+  exchange_->run(action, in, /*keep=*/!context_.plan.schedule.forward_only);
+}
+
+}  // namespace trireme::parallel

@@ -1,0 +1,188 @@
+#include "parallel/tensor_runner.h"
+
+#include <cmath>
+
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
+#include "base/errors.h"
+#include "parallel/stream.h"
+#include "plan/all_to_all/generators.h"
+
+namespace trireme::parallel {
+namespace {
+
+using model::Segment;
+using plan::ActionKind;
+using plan::BufferKind;
+
+// The segments of a layer after this one, in order.
+std::vector<Segment> later_segments(const model::ModelSpec& spec, Segment segment, int layer) {
+  if (layer < 0) return {};
+  std::vector<Segment> all = spec.is_moe(layer) ? std::vector{Segment::attention, Segment::experts, Segment::combine}
+                                                : std::vector{Segment::attention, Segment::mlp};
+  all.erase(all.begin(), std::find(all.begin(), all.end(), segment) + 1);
+  return all;
+}
+
+}  // namespace
+
+TensorRunner::TensorRunner(StageContext context, nn::Model& model, GradientBuckets* buckets, StepHooks hooks)
+    : context_(context), model_(model), buckets_(buckets), hooks_(std::move(hooks)), buffers_(context_.stage()),
+      totals_(context_) {
+  TRIREME_CHECK(static_cast<bool>(hooks_.batch), "a runner needs batches");
+  const plan::Mesh& mesh = context_.plan.mesh;
+  if (mesh.ep > 1 && context_.run.model.num_moe_layers() > 0)
+    exchange_.emplace(context_.communicator.group(plan::Axis::ep),
+                      plan::make_pattern(context_.plan.all_to_all, mesh.ep), context_.run.model.moe.num_experts);
+}
+
+void TensorRunner::begin_step() {
+  totals_.begin();
+  if (buckets_ != nullptr) buckets_->zero();
+}
+
+void TensorRunner::end_step(StepResult& result) {
+  for (const int buffer : buffers_.alive())
+    TRIREME_CHECK(false, "{} is alive at the end of the step", describe(context_.stage().buffers[buffer]));
+  TRIREME_CHECK(!exchange_ || exchange_->num_remembered() == 0, "a dispatch was not undone in this step");
+  result.sums = totals_.sums();
+  result.gradient_norm = std::sqrt(result.sums.squared_norm);
+}
+
+void TensorRunner::run(const plan::Action& action) {
+  // Segments with a backward switch gradients on themselves.
+  const c10::NoGradGuard no_grad;
+  const std::string operation = plan::describe(action);
+  switch (action.kind) {
+    case ActionKind::load_batch: load_batch(action); break;
+    case ActionKind::count_tokens: totals_.count_tokens(context_.group_of(action), operation); break;
+    case ActionKind::forward: forward(action); break;
+    case ActionKind::backward: backward(action); break;
+    case ActionKind::all_to_all: all_to_all(action); break;
+    case ActionKind::send: send(action); break;
+    case ActionKind::receive: receive(action); break;
+    case ActionKind::reduce: buckets_->reduce(action.bucket, context_.group_of(action), operation); break;
+    case ActionKind::reduce_embedding: buckets_->reduce_embedding(context_.group_of(action), operation); break;
+    case ActionKind::gradient_norm:
+      totals_.add_norm(hooks_.owned_sum_of_squares ? hooks_.owned_sum_of_squares() : 0.0,
+                       hooks_.stop_flag ? hooks_.stop_flag() : 0.0);
+      break;
+    case ActionKind::reduce_metrics: totals_.reduce_metrics(context_.group_of(action), operation); break;
+    case ActionKind::reduce_counts: totals_.reduce_counts(context_.group_of(action), operation); break;
+    case ActionKind::optimizer: finish(action); break;
+    case ActionKind::input_gradient:
+    case ActionKind::weight_gradient: TRIREME_CHECK(false, "{}: split backwards are not executed yet", operation);
+  }
+  buffers_.free(action.frees);
+}
+
+nn::Boundary TensorRunner::read(const plan::Action& action, BufferKind kind) const {
+  const int buffer = buffers_.read_by(action, kind);
+  if (buffer < 0) return {};
+  nn::Boundary value = buffers_.boundary(buffer);
+  if (!context_.device.is_cpu()) {
+    const Stream stream = Stream::current(context_.device);
+    for (const nn::Field f : {nn::Field::x, nn::Field::normed, nn::Field::rows, nn::Field::scores, nn::Field::shared})
+      stream.keep_alive(nn::field(value, f));
+  }
+  return value;
+}
+
+void TensorRunner::drop_dead_fields(nn::Boundary& out, Segment segment, int layer) const {
+  const auto later = later_segments(model_.spec(), segment, layer);
+  for (const nn::Field f : {nn::Field::x, nn::Field::normed, nn::Field::rows, nn::Field::scores, nn::Field::shared}) {
+    bool alive = f == nn::Field::x;  // the residual stream reaches the next layer
+    for (const Segment s : later) {
+      const auto fields = nn::fields_read(model_.spec(), s, layer);
+      alive = alive || std::find(fields.begin(), fields.end(), f) != fields.end();
+    }
+    if (!alive) nn::field(out, f) = at::Tensor();
+  }
+  if (later.empty()) {
+    out.routing.reset();
+    out.received_counts_PE.clear();
+  }
+}
+
+void TensorRunner::load_batch(const plan::Action& action) {
+  nn::Batch batch = hooks_.batch(action.mb);
+  const plan::BatchSpec& spec = context_.run.batch;
+  TRIREME_CHECK(batch.tokens_BS.dim() == 2 && batch.tokens_BS.size(0) == spec.micro_batch &&
+                    batch.tokens_BS.size(1) == spec.sequence_length,
+                "micro-batch {} has {} tokens", action.mb, batch.tokens_BS.numel());
+  totals_.add_batch(batch);
+  buffers_.put(buffers_.allocated_by(action, BufferKind::batch), std::move(batch));
+}
+
+void TensorRunner::forward(const plan::Action& action) {
+  const model::ModelSpec& spec = model_.spec();
+  const nn::Batch batch = buffers_.batch(buffers_.read_by(action, BufferKind::batch));
+  nn::Boundary in = read(action, BufferKind::boundary);
+  const int saved = buffers_.allocated_by(action, BufferKind::saved);
+  const auto written = nn::fields_written(spec, action.segment, action.layer);
+  nn::Boundary out;
+  SegmentGraph graph;
+  {
+    const c10::AutoGradMode grad(saved >= 0);
+    const nn::Boundary opened =
+        saved >= 0 ? graph.open(in, nn::fields_read(spec, action.segment, action.layer)) : in;
+    const double seed = saved >= 0 && action.segment == Segment::head ? totals_.head_seed() : 0.0;
+    out = model_.forward(action.segment, action.layer, opened, batch, seed);
+    if (saved >= 0) graph.close(out, written);
+  }
+  totals_.add_outputs(action.layer, out);
+  if (const int buffer = buffers_.allocated_by(action, BufferKind::boundary); buffer >= 0) {
+    nn::Boundary result = std::move(in);
+    for (const nn::Field f : written)
+      nn::field(result, f) = nn::field(out, f).defined() ? nn::field(out, f).detach() : at::Tensor();
+    result.loss = result.aux_loss = result.z_loss = at::Tensor();
+    result.routing = out.routing;
+    if (action.segment == Segment::attention && out.routing && !exchange_)
+      result.received_counts_PE = out.routing->counts_E;
+    drop_dead_fields(result, action.segment, action.layer);
+    buffers_.put(buffer, std::move(result));
+  }
+  if (saved >= 0) buffers_.put(saved, std::move(graph));
+}
+
+void TensorRunner::backward(const plan::Action& action) {
+  SegmentGraph graph = buffers_.take_graph(buffers_.read_by(action, BufferKind::saved));
+  nn::Boundary gradient = graph.backward(read(action, BufferKind::gradient), totals_.loss_seeds());
+  if (const int buffer = buffers_.allocated_by(action, BufferKind::gradient); buffer >= 0)
+    buffers_.put(buffer, std::move(gradient));
+}
+
+void TensorRunner::all_to_all(const plan::Action& action) {
+  TRIREME_CHECK(exchange_.has_value(), "an all-to-all where no experts are spread");
+  const BufferKind kind = action.pass == plan::Pass::forward ? BufferKind::boundary : BufferKind::gradient;
+  nn::Boundary out = exchange_->run(action, read(action, kind), /*keep=*/buckets_ != nullptr);
+  buffers_.put(buffers_.allocated_by(action, kind), std::move(out));
+}
+
+void TensorRunner::send(const plan::Action& action) {
+  const BufferKind kind = action.pass == plan::Pass::forward ? BufferKind::boundary : BufferKind::gradient;
+  const nn::Boundary boundary = read(action, kind);
+  TRIREME_CHECK(boundary.x_TD.defined(), "{} has nothing to send", plan::describe(action));
+  comm::send(context_.group_of(action), boundary.x_TD.contiguous(), action.peer_stage, /*tag=*/0,
+             plan::describe(action));
+}
+
+void TensorRunner::receive(const plan::Action& action) {
+  const BufferKind kind = action.pass == plan::Pass::forward ? BufferKind::boundary : BufferKind::gradient;
+  nn::Boundary boundary;
+  boundary.x_TD = at::empty({context_.tokens(), model_.spec().hidden},
+                            at::TensorOptions().dtype(model_.options().dtype).device(context_.device));
+#ifdef TRIREME_POISON
+  boundary.x_TD.fill_(std::nan(""));
+#endif
+  comm::receive(context_.group_of(action), boundary.x_TD, action.peer_stage, /*tag=*/0, plan::describe(action));
+  buffers_.put(buffers_.allocated_by(action, kind), std::move(boundary));
+}
+
+void TensorRunner::finish(const plan::Action& action) {
+  totals_.update_selection_bias(model_);
+  if (hooks_.optimizer) hooks_.optimizer(totals_.sums(), std::sqrt(totals_.sums().squared_norm));
+}
+
+}  // namespace trireme::parallel
