@@ -9,6 +9,7 @@
 #include "nn/boundary.h"
 #include "nn/model.h"
 #include "nn/parameter_store.h"
+#include "nn/rotary_table.h"
 
 namespace trireme::nn {
 
@@ -18,6 +19,7 @@ struct SegmentContext {
   int layer = -1;
   LayerParameters* parameters = nullptr;  // null for the ends
   EndParameters* ends = nullptr;
+  RotaryTable* rotary = nullptr;
   at::Tensor selection_bias_E;            // undefined where the spec has none
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "nn/composite.h"
+#include "nn/fused.h"
 #include "nn/parameter_store.h"
 
 namespace trireme::nn {
@@ -18,10 +19,11 @@ struct Model::State {
   Part part;
   ModelOptions options;
   ParameterStore store;
+  RotaryTable rotary;
   std::vector<at::Tensor> selection_biases;  // by layer - first_layer
 
   SegmentContext context(int layer) {
-    SegmentContext c{.spec = spec, .options = options, .layer = layer, .ends = &store.ends};
+    SegmentContext c{.spec = spec, .options = options, .layer = layer, .ends = &store.ends, .rotary = &rotary};
     if (layer < 0) return c;
     const int i = layer - part.first_layer;
     TRIREME_CHECK(i >= 0 && i < part.num_layers, "layer {} is not in [{}, {})", layer, part.first_layer,
@@ -37,6 +39,7 @@ Model::Model(const model::ModelSpec& spec, Part part, ModelOptions options) : st
   state_->part = std::move(part);
   state_->options = options;
   state_->store = make_parameters(state_->spec, state_->part, state_->options);
+  state_->rotary = {.theta = spec.attention.rope_theta, .head_dim = spec.attention.head_dim, .dtype = options.dtype};
   const Part& p = state_->part;
   state_->selection_biases.resize(static_cast<std::size_t>(p.num_layers));
   for (int i = 0; i < p.num_layers; ++i)
@@ -66,13 +69,14 @@ void Model::initialise(std::uint64_t seed) {
 Boundary Model::forward(Segment segment, int layer, const Boundary& in, const Batch& batch, double head_seed) {
   const bool end = segment == Segment::embed || segment == Segment::head;
   const SegmentContext c = state_->context(end ? -1 : layer);
+  const bool fast = fused::applies(state_->options);
   switch (segment) {
-    case Segment::embed: return composite::embed(c, in, batch);
-    case Segment::attention: return composite::attention(c, in, batch);
-    case Segment::experts: return composite::experts(c, in);
-    case Segment::combine: return composite::combine(c, in);
-    case Segment::mlp: return composite::mlp(c, in);
-    case Segment::head: return composite::head(c, in, batch, head_seed);
+    case Segment::embed: return fast ? fused::embed(c, in, batch) : composite::embed(c, in, batch);
+    case Segment::attention: return fast ? fused::attention(c, in, batch) : composite::attention(c, in, batch);
+    case Segment::experts: return fast ? fused::experts(c, in) : composite::experts(c, in);
+    case Segment::combine: return fast ? fused::combine(c, in) : composite::combine(c, in);
+    case Segment::mlp: return fast ? fused::mlp(c, in) : composite::mlp(c, in);
+    case Segment::head: return fast ? fused::head(c, in, batch, head_seed) : composite::head(c, in, batch, head_seed);
     case Segment::dispatch:
     case Segment::none: break;
   }

@@ -1,0 +1,28 @@
+// Cosines and sines of the rotary angles for positions from 0, grown as needed; computed in float64, then rounded.
+#pragma once
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace trireme::nn {
+
+struct RotaryTable {
+  double theta = 10000.0;
+  std::int64_t head_dim = 0;
+  at::ScalarType dtype = at::kFloat;
+  at::Tensor cosine;  // (positions, head_dim / 2)
+  at::Tensor sine;
+
+  const RotaryTable& up_to(std::int64_t last_position) {
+    if (cosine.defined() && cosine.size(0) > last_position) return *this;
+    const std::int64_t half = head_dim / 2, positions = std::max<std::int64_t>(last_position + 1, 256);
+    const auto doubles = at::TensorOptions().dtype(at::kDouble);
+    const at::Tensor frequency = at::pow(theta, at::arange(half, doubles) * (-1.0 / static_cast<double>(half)));
+    const at::Tensor angle = at::arange(positions, doubles).unsqueeze(1) * frequency;
+    cosine = angle.cos().to(dtype);
+    sine = angle.sin().to(dtype);
+    return *this;
+  }
+};
+
+}  // namespace trireme::nn
