@@ -1,0 +1,88 @@
+#include <cstdio>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/atomic_file.h"
+#include "base/errors.h"
+#include "base/log.h"
+#include "plan/plan.h"
+#include "plan/run_spec.h"
+#include "report/html_page.h"
+#include "report/plan_report.h"
+#include "report/text_table.h"
+#include "report/trace.h"
+#include "sim/price.h"
+#include "trireme/commands.h"
+#include "trireme/platform_choice.h"
+
+namespace trireme::apps {
+
+namespace {
+
+struct Options {
+  std::string run, platform, html, trace;
+  std::vector<std::string> set;
+  int ranks = 0;
+  bool json = false, explain = false, actions = false;
+};
+
+int number_of_ranks(const plan::RunSpec& run) {
+  if (run.layout.dp > 0) return run.layout.pp * run.layout.dp;
+  const int ranks = run.layout.pp * run.layout.ep;
+  spdlog::info("neither --ranks nor layout.dp is given: planning for pp x ep = {} ranks", ranks);
+  return ranks;
+}
+
+void print_terms(const sim::Priced& priced) {
+  report::TextTable table({"price", "value", "from"});
+  for (const sim::Term& t : priced.terms) table.add({t.what, report::show_seconds(t.seconds), t.source});
+  std::fputs(("\nWhat each action's price consists of\n" + table.text()).c_str(), stdout);
+  for (const std::string& note : priced.notes) std::fputs(fmt::format("  note: {}\n", note).c_str(), stdout);
+  std::fputs(fmt::format("  {} threads a rank\n", priced.threads).c_str(), stdout);
+}
+
+void plan_command(const Options& o) {
+  const plan::RunSpec run = plan::load_run(o.run, o.set);
+  const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run));
+  const platform::PlatformSpec platform = choose_platform(o.platform, run);
+  const plan::Plan plan = plan::make_training_plan(run, mesh);
+  for (const std::string& problem : plan::problems(plan)) TRIREME_CHECK(false, "{}", problem);
+  const sim::Predicted predicted = sim::predict(plan, run, platform);
+  const report::PlanView view{run, plan, predicted.priced.costs, predicted.prediction, platform};
+
+  if (o.json) {
+    nlohmann::json j = report::plan_json(view);
+    j["threads"] = predicted.priced.threads;
+    if (o.explain) j["explain"] = predicted.priced.terms;
+    if (o.explain) j["notes"] = predicted.priced.notes;
+    std::fputs((j.dump(1) + "\n").c_str(), stdout);
+  } else {
+    std::fputs(report::plan_text(view).c_str(), stdout);
+    if (o.explain) print_terms(predicted.priced);
+    if (o.actions) std::fputs(("\n" + to_text(plan)).c_str(), stdout);
+  }
+  if (!o.trace.empty()) write_file_atomically(o.trace, report::trace_json(plan, {{"predicted", predicted.prediction.ranks}}));
+  if (!o.html.empty())
+    write_file_atomically(o.html, report::html_page({.title = run.name, .text = report::plan_text(view), .plan = plan,
+                                                     .predicted = predicted.prediction}));
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Context&) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("plan", "Print a run's layout, schedule, memory and predicted speed; runs nothing.");
+  command->add_option("RUN", options->run, "TOML file of the run")->required();
+  command->add_option("--set", options->set, "KEY=VALUE: override a key of the file; repeatable")->allow_extra_args(false);
+  command->add_option("--ranks", options->ranks, "number of ranks (default: layout.pp x layout.dp)")->check(CLI::PositiveNumber);
+  command->add_option("--platform", options->platform, "platform file from `trireme probe`");
+  command->add_flag("--json", options->json, "print one JSON object");
+  command->add_flag("--explain", options->explain, "also print every price with what it consists of");
+  command->add_flag("--actions", options->actions, "also print every action of every stage");
+  command->add_option("--html", options->html, "write a self-contained page with the timeline");
+  command->add_option("--trace", options->trace, "write a Chrome/Perfetto trace");
+  command->callback([options] { plan_command(*options); });
+}
+
+}  // namespace trireme::apps

@@ -1,0 +1,56 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/atomic_file.h"
+#include "report/html_page.h"
+#include "report/run_report.h"
+#include "report/trace.h"
+#include "trireme/commands.h"
+
+namespace trireme::apps {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string folder, html, trace;
+  bool json = false;
+};
+
+void report_command(const Options& o) {
+  const fs::path folder = o.folder;
+  const report::RunReport r = report::make_run_report(folder);
+  const std::string text = report::run_text(r);
+  const fs::path html = o.html.empty() ? folder / "report.html" : fs::path(o.html);
+  const fs::path trace = o.trace.empty() ? folder / "trace.json" : fs::path(o.trace);
+  const auto measured = r.measured_timelines();
+  std::vector<report::TraceGroup> groups = {{"predicted", r.prediction.ranks}};
+  if (!measured.empty()) groups.push_back({"measured", measured});
+  write_file_atomically(trace, report::trace_json(r.plan, groups));
+  write_file_atomically(html, report::html_page({.title = fs::weakly_canonical(folder).filename().string(), .text = text,
+                                                 .plan = r.plan, .predicted = r.prediction, .measured = measured, .report = &r}));
+  if (o.json) {
+    std::fputs((report::run_json(r).dump(1) + "\n").c_str(), stdout);
+  } else {
+    std::fputs(text.c_str(), stdout);
+    std::fputs(fmt::format("\nPage: {}\nTrace (ui.perfetto.dev): {}\n", html.string(), trace.string()).c_str(), stdout);
+  }
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, Context&) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("report", "Compare a run's measurements with its prediction.");
+  command->add_option("RUN_DIR", options->folder, "folder of the run")->required();
+  command->add_flag("--json", options->json, "print one JSON object");
+  command->add_option("--html", options->html, "where to write the page (default: RUN_DIR/report.html)");
+  command->add_option("--trace", options->trace, "where to write the Chrome/Perfetto trace (default: RUN_DIR/trace.json)");
+  command->callback([options] { report_command(*options); });
+}
+
+}  // namespace trireme::apps

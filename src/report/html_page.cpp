@@ -1,0 +1,107 @@
+#include "report/html_page.h"
+
+#include <cmath>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "report/action_kinds.h"
+
+namespace trireme::report {
+
+namespace {
+
+constexpr int most_ranks = 64;
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '&') out += "&amp;";
+    else if (c == '<') out += "&lt;";
+    else if (c == '>') out += "&gt;";
+    else if (c == '"') out += "&quot;";
+    else out += c;
+  }
+  return out;
+}
+
+// JSON inside <script>: "</script>" must not end it.
+std::string inside_script(const std::string& json) {
+  std::string out;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (json[i] == '<') out += "\\u003c";
+    else out += json[i];
+  }
+  return out;
+}
+
+void replace(std::string& text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+}
+
+double micro(double s) { return std::round(s * 1e8) / 1e2; }  // microseconds to two digits: short text
+
+// Names once, spans as [lane, start, length, kind, name].
+class Names {
+ public:
+  int index(const std::string& name) {
+    const auto [at, fresh] = index_.try_emplace(name, static_cast<int>(list.size()));
+    if (fresh) list.push_back(name);
+    return at->second;
+  }
+  nlohmann::json list = nlohmann::json::array();
+
+ private:
+  std::map<std::string, int> index_;
+};
+
+nlohmann::json spans_json(const plan::StagePlan& stage, const std::vector<plan::Span>& spans, Names& kinds, Names& names) {
+  nlohmann::json out = nlohmann::json::array();
+  for (std::size_t i = 0; i < stage.actions.size() && i < spans.size(); ++i) {
+    const plan::Action& a = stage.actions[i];
+    out.push_back({static_cast<int>(a.lane), micro(spans[i].start_s), micro(spans[i].end_s - spans[i].start_s),
+                   kinds.index(kind_of(a, stage)), names.index(describe(a))});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string html_page(const PageInput& in) {
+  Names kinds, names;
+  nlohmann::json ranks = nlohmann::json::array();
+  std::map<int, const plan::RankTimeline*> measured;
+  for (const plan::RankTimeline& m : in.measured) measured[m.rank] = &m;
+  const bool all = in.plan.mesh.world() <= most_ranks;
+  for (const plan::RankTimeline& p : in.predicted.ranks) {
+    if (!all && in.plan.mesh.dp_index(p.rank) != 0) continue;
+    const int s = in.plan.mesh.pp_index(p.rank);
+    const plan::StagePlan& stage = in.plan.stages[s];
+    nlohmann::json rank = {{"rank", p.rank}, {"stage", s}, {"predicted", spans_json(stage, p.spans, kinds, names)},
+                           {"predicted_peak", p.peak_memory_bytes}, {"measured", nullptr}, {"measured_peak", nullptr}};
+    if (const auto at = measured.find(p.rank); at != measured.end()) {
+      rank["measured"] = spans_json(stage, at->second->spans, kinds, names);
+      rank["measured_peak"] = at->second->peak_memory_bytes;
+    }
+    ranks.push_back(rank);
+  }
+  nlohmann::json lanes = nlohmann::json::array(), memory = nlohmann::json::array();
+  for (int lane = 0; lane < plan::num_lanes; ++lane) lanes.push_back(name_of(static_cast<plan::Lane>(lane)));
+  for (const plan::MemoryCurve& m : in.predicted.memory) {
+    nlohmann::json parts = nlohmann::json::array(), points = nlohmann::json::array();
+    for (const plan::MemoryPart& p : m.at_peak) parts.push_back({p.what, p.bytes});
+    for (const plan::MemoryPoint& p : m.points) points.push_back({micro(p.time_s), p.bytes});
+    memory.push_back({{"parts", parts}, {"points", points}});
+  }
+  nlohmann::json data = {{"title", in.title}, {"text", in.text}, {"lanes", lanes}, {"ranks", ranks}, {"memory", memory},
+                         {"kinds", kinds.list}, {"names", names.list}, {"predicted_step_s", in.predicted.step_s},
+                         {"all_ranks", all}, {"report", nullptr}};
+  if (in.report) data["report"] = run_json(*in.report);
+  std::string page = page_template;
+  replace(page, "@TITLE@", escaped(in.title));
+  replace(page, "@DATA@", inside_script(data.dump()));
+  return page;
+}
+
+}  // namespace trireme::report

@@ -1,0 +1,112 @@
+#include "report/run_report.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/errors.h"
+#include "report/action_kinds.h"
+
+namespace trireme::report {
+
+namespace {
+
+// Sums over actions into rows that appear in the order of their first action.
+class Rows {
+ public:
+  KindRow& row(const std::string& kind, plan::Lane lane) {
+    const auto [at, fresh] = index_.try_emplace(kind, rows.size());
+    if (fresh) rows.push_back({.kind = kind, .lane = lane});
+    return rows[at->second];
+  }
+  std::vector<KindRow> rows;
+
+ private:
+  std::map<std::string, std::size_t> index_;
+};
+
+void check_fits(const RunReport& r, const std::filesystem::path& folder) {
+  for (const plan::MeasuredRank& m : r.measured) {
+    const auto fail = [&](std::string why) {
+      throw ConfigError({.file = (folder / "measured").string(), .key = fmt::format("rank {}", m.rank), .allowed = std::move(why)});
+    };
+    if (m.rank < 0 || m.rank >= r.plan.mesh.world()) fail(fmt::format("the plan has {} ranks", r.plan.mesh.world()));
+    const std::size_t actions = r.plan.stages[r.plan.mesh.pp_index(m.rank)].actions.size();
+    if (m.spans.size() != actions)
+      fail(fmt::format("{} spans were measured, the plan has {} actions", m.spans.size(), actions));
+  }
+  const std::size_t world = r.plan.mesh.world();
+  if (r.prediction.ranks.size() != world)
+    throw ConfigError({.file = (folder / "predicted.json").string(), .key = "ranks", .value = fmt::format("{}", r.prediction.ranks.size()),
+                       .allowed = fmt::format("as many as the plan has: {}", world)});
+}
+
+double length(const plan::Span& s) { return s.end_s - s.start_s; }
+
+}  // namespace
+
+std::vector<plan::RankTimeline> RunReport::measured_timelines() const {
+  std::vector<plan::RankTimeline> out;
+  for (const plan::MeasuredRank& m : measured) {
+    out.push_back({.rank = m.rank, .spans = m.spans, .step_s = m.step_s, .peak_memory_bytes = m.peak_memory_bytes});
+    for (plan::Span& s : out.back().spans) {
+      s.start_s += m.step_offset_s;
+      s.end_s += m.step_offset_s;
+    }
+  }
+  return out;
+}
+
+RunReport make_run_report(const std::filesystem::path& folder) {
+  RunReport r{.plan = plan::read_plan(folder), .prediction = plan::read_prediction(folder),
+              .measured = plan::read_measured(folder), .metrics = read_metrics(folder / "metrics.jsonl")};
+  check_fits(r, folder);
+  r.step_s.predicted = r.prediction.step_s;
+  for (const plan::RankTimeline& t : r.prediction.ranks)
+    r.peak_bytes.predicted = std::max(r.peak_bytes.predicted, t.peak_memory_bytes);
+
+  Rows kinds, segments;
+  // Without measurements the tables still show the prediction of every rank.
+  std::map<int, const plan::MeasuredRank*> of_rank;
+  for (const plan::MeasuredRank& m : r.measured) of_rank[m.rank] = &m;
+  for (const plan::RankTimeline& predicted : r.prediction.ranks) {
+    const auto found = of_rank.find(predicted.rank);
+    const plan::MeasuredRank* measured = found == of_rank.end() ? nullptr : found->second;
+    if (!measured && !of_rank.empty()) continue;
+    const int s = r.plan.mesh.pp_index(predicted.rank);
+    const plan::StagePlan& stage = r.plan.stages[s];
+    RankRow row{.rank = predicted.rank, .stage = s};
+    row.step_s = {r.prediction.step_s, measured ? measured->step_s : 0};
+    row.peak_bytes = {predicted.peak_memory_bytes, measured ? measured->peak_memory_bytes : 0};
+    for (std::size_t i = 0; i < stage.actions.size(); ++i) {
+      const plan::Action& a = stage.actions[i];
+      const double p = length(predicted.spans.at(i));
+      const double m = !measured ? 0 : i < measured->action_s.size() ? measured->action_s[i] : length(measured->spans[i]);
+      KindRow& kind = kinds.row(kind_of(a, stage), a.lane);
+      ++kind.count;
+      kind.seconds.predicted += p;
+      kind.seconds.measured += m;
+      if (a.lane != plan::Lane::compute) continue;
+      row.compute_s.predicted += p;
+      row.compute_s.measured += m;
+      const bool outside = a.segment == plan::Segment::none;
+      KindRow& segment = segments.row(outside ? name_of(a.kind) : model::name_of(a.segment), a.lane);
+      ++segment.count;
+      segment.seconds.predicted += p;
+      segment.seconds.measured += m;
+    }
+    row.idle_s.predicted = row.step_s.predicted - row.compute_s.predicted;
+    if (measured) {
+      row.idle_s.measured = row.step_s.measured - row.compute_s.measured;
+      r.step_s.measured = std::max(r.step_s.measured, measured->step_s);
+      r.peak_bytes.measured = std::max(r.peak_bytes.measured, measured->peak_memory_bytes);
+    }
+    r.ranks.push_back(row);
+  }
+  r.kinds = std::move(kinds.rows);
+  r.segments = std::move(segments.rows);
+  return r;
+}
+
+}  // namespace trireme::report

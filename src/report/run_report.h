@@ -1,0 +1,58 @@
+// Predicted against measured, from the files of a run's folder (plan/run_files.h, metrics.jsonl).
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "plan/run_files.h"
+#include "report/metrics.h"
+
+namespace trireme::report {
+
+struct Pair {
+  double predicted = 0, measured = 0;  // measured 0: not measured
+  double error() const { return measured == 0 ? 0 : (predicted - measured) / measured; }
+  bool operator==(const Pair&) const = default;
+};
+
+struct KindRow {
+  std::string kind;
+  plan::Lane lane = plan::Lane::compute;
+  int count = 0;  // in a step, over the ranks compared
+  Pair seconds;   // likewise
+};
+
+struct RankRow {
+  int rank = 0, stage = 0;
+  Pair step_s;
+  Pair compute_s;     // the compute lane's actions
+  Pair idle_s;        // the rest of the step on the compute lane
+  Pair peak_bytes;
+};
+
+struct RunReport {
+  plan::Plan plan;
+  plan::Prediction prediction;
+  std::vector<plan::MeasuredRank> measured;  // may be empty, or of some ranks only
+  Metrics metrics;
+
+  // Over the ranks that were measured.
+  Pair step_s;                    // measured: the longest median of any rank
+  Pair peak_bytes;                // highest of any rank
+  std::vector<KindRow> kinds;
+  std::vector<KindRow> segments;  // compute actions by segment, both passes
+  std::vector<RankRow> ranks;
+
+  std::vector<plan::RankTimeline> measured_timelines() const;
+};
+
+// ConfigError for a folder without a plan or a prediction, or with measurements that don't fit the plan.
+RunReport make_run_report(const std::filesystem::path& run_folder);
+
+std::string run_text(const RunReport& report);
+// Keys: step_s, peak_memory_bytes (each {predicted, measured, error}), kinds, segments, ranks, loss, throughput.
+nlohmann::json run_json(const RunReport& report);
+
+}  // namespace trireme::report

@@ -1,0 +1,137 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "report/action_kinds.h"
+#include "report/run_report.h"
+#include "report/text_table.h"
+
+namespace trireme::report {
+
+namespace {
+
+constexpr int strip_width = 92;
+
+std::string measured_text(double value, std::string (*show)(double)) { return value == 0 ? "-" : show(value); }
+
+std::string kinds_text(const std::vector<KindRow>& rows, bool lanes) {
+  std::vector<std::string> heading = {lanes ? "kind" : "segment"};
+  if (lanes) heading.push_back("lane");
+  for (const char* h : {"actions", "predicted", "measured", "error"}) heading.push_back(h);
+  TextTable table(heading);
+  for (const KindRow& k : rows) {
+    std::vector<std::string> row = {k.kind};
+    if (lanes) row.push_back(name_of(k.lane));
+    row.push_back(fmt::format("{}", k.count));
+    row.push_back(show_seconds(k.seconds.predicted));
+    row.push_back(measured_text(k.seconds.measured, show_seconds));
+    row.push_back(show_error(k.seconds.predicted, k.seconds.measured));
+    table.add(row);
+  }
+  return table.text();
+}
+
+std::string strips_text(const RunReport& r) {
+  const double longest = std::max(r.step_s.predicted, r.step_s.measured);
+  const auto measured = r.measured_timelines();
+  std::string out = fmt::format("\nTimeline of the compute lane, {} across (F forward, B backward, l loading, o norm and optimizer)\n",
+                                show_seconds(longest));
+  constexpr std::size_t most = 16;  // ranks shown
+  for (std::size_t i = 0; i < r.ranks.size() && i < most; ++i) {
+    const RankRow& row = r.ranks[i];
+    const plan::StagePlan& stage = r.plan.stages[row.stage];
+    out += fmt::format("  rank {:>3} predicted |{}|\n", row.rank,
+                       compute_strip(stage, r.prediction.ranks[row.rank].spans, longest, strip_width));
+    for (const plan::RankTimeline& m : measured)
+      if (m.rank == row.rank)
+        out += fmt::format("           measured |{}|\n", compute_strip(stage, m.spans, longest, strip_width));
+  }
+  if (r.ranks.size() > most) out += fmt::format("  and {} more ranks\n", r.ranks.size() - most);
+  return out;
+}
+
+}  // namespace
+
+std::string run_text(const RunReport& r) {
+  const plan::Mesh& mesh = r.plan.mesh;
+  std::string out = fmt::format("pp {} x dp {} (ep {}), {}, {} micro-batches; platform {}{}\n\n", mesh.pp, mesh.dp, mesh.ep,
+                                r.plan.schedule.name, r.plan.num_micro_batches, r.prediction.platform,
+                                r.prediction.platform_measured ? " (measured)" : " (not all measured)");
+  TextTable totals({"", "predicted", "measured", "error"});
+  totals.add({"step", show_seconds(r.step_s.predicted), measured_text(r.step_s.measured, show_seconds),
+              show_error(r.step_s.predicted, r.step_s.measured)});
+  const double rate = median_of(r.metrics.tokens_per_s);
+  totals.add({"tokens/s", fmt::format("{:.0f}", r.prediction.tokens_per_s), rate == 0 ? "-" : fmt::format("{:.0f}", rate),
+              show_error(r.prediction.tokens_per_s, rate)});
+  totals.add({"peak memory of a rank", show_bytes(r.peak_bytes.predicted), measured_text(r.peak_bytes.measured, show_bytes),
+              show_error(r.peak_bytes.predicted, r.peak_bytes.measured)});
+  out += totals.text();
+  if (r.measured.empty()) out += "  nothing was measured: the run has not ended, or it was killed\n";
+  else
+    out += fmt::format("  measured over {} steps from step {}, medians\n", r.measured.front().num_steps, r.measured.front().first_step);
+  out += strips_text(r);
+
+  out += "\nBy action kind, a step, all ranks (waiting for partners included)\n" + kinds_text(r.kinds, true);
+  out += "\nCompute by segment, forward and backward\n" + kinds_text(r.segments, false);
+
+  out += "\nBy rank\n";
+  TextTable ranks({"rank", "stage", "compute", "measured", "error", "idle", "measured", "peak", "measured", "error"});
+  for (const RankRow& k : r.ranks)
+    ranks.add({fmt::format("{}", k.rank), fmt::format("{}", k.stage), show_seconds(k.compute_s.predicted),
+               measured_text(k.compute_s.measured, show_seconds), show_error(k.compute_s.predicted, k.compute_s.measured),
+               show_seconds(k.idle_s.predicted), measured_text(k.idle_s.measured, show_seconds),
+               show_bytes(k.peak_bytes.predicted), measured_text(k.peak_bytes.measured, show_bytes),
+               show_error(k.peak_bytes.predicted, k.peak_bytes.measured)});
+  out += ranks.text();
+
+  if (!r.metrics.loss.empty()) {
+    const auto& loss = r.metrics.loss;
+    const auto least = std::min_element(loss.begin(), loss.end(), [](auto& a, auto& b) { return a.second < b.second; });
+    out += fmt::format("\nLoss: {:.4f} at step {:.0f}, {:.4f} at step {:.0f}, least {:.4f} at step {:.0f}\n", loss.front().second,
+                       loss.front().first, loss.back().second, loss.back().first, least->second, least->first);
+  }
+  if (!r.metrics.valid_loss.empty()) {
+    const auto& [step, loss] = r.metrics.valid_loss.back();
+    out += fmt::format("Validation loss: {:.4f} at step {:.0f}", loss, step);
+    if (r.metrics.bigram_loss > 0) out += fmt::format("; a bigram model of the same text has {:.4f}", r.metrics.bigram_loss);
+    out += "\n";
+  }
+  return out;
+}
+
+nlohmann::json run_json(const RunReport& r) {
+  const auto pair = [](const Pair& p) {
+    nlohmann::json j = {{"predicted", p.predicted}, {"measured", nullptr}, {"error", nullptr}};
+    if (p.measured != 0) {
+      j["measured"] = p.measured;
+      j["error"] = p.error();
+    }
+    return j;
+  };
+  const auto rows = [&](const std::vector<KindRow>& from) {
+    nlohmann::json out = nlohmann::json::array();
+    for (const KindRow& k : from)
+      out.push_back({{"kind", k.kind}, {"lane", k.lane}, {"count", k.count}, {"seconds", pair(k.seconds)}});
+    return out;
+  };
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const RankRow& k : r.ranks)
+    ranks.push_back({{"rank", k.rank}, {"stage", k.stage}, {"step_s", pair(k.step_s)}, {"compute_s", pair(k.compute_s)},
+                     {"idle_s", pair(k.idle_s)}, {"peak_memory_bytes", pair(k.peak_bytes)}});
+  nlohmann::json loss = {{"training", r.metrics.loss}, {"validation", r.metrics.valid_loss}, {"bigram", nullptr}};
+  if (r.metrics.bigram_loss > 0) loss["bigram"] = r.metrics.bigram_loss;
+  return {{"mesh", r.plan.mesh},
+          {"schedule", r.plan.schedule.name},
+          {"num_micro_batches", r.plan.num_micro_batches},
+          {"platform", {{"name", r.prediction.platform}, {"measured", r.prediction.platform_measured}}},
+          {"step_s", pair(r.step_s)},
+          {"tokens_per_s", pair({r.prediction.tokens_per_s, median_of(r.metrics.tokens_per_s)})},
+          {"peak_memory_bytes", pair(r.peak_bytes)},
+          {"kinds", rows(r.kinds)},
+          {"segments", rows(r.segments)},
+          {"ranks", ranks},
+          {"loss", loss}};
+}
+
+}  // namespace trireme::report

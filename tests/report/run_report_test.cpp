@@ -1,0 +1,174 @@
+#include "report/run_report.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/errors.h"
+#include "report/html_page.h"
+#include "report/report_fixture.h"
+#include "report/trace.h"
+
+namespace trireme::report {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class RunReportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("trireme_run_report_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    plan::write_plan(folder_, small_plan());
+    plan::write_prediction(folder_, small_prediction());
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  void measure() {
+    for (const auto& m : small_measurement()) plan::write_measured(folder_, m);
+    std::ofstream(folder_ / "metrics.jsonl")
+        << "{\"step\": 1, \"loss\": 5.5, \"tokens_per_s\": 80, \"measured_step_s\": 12}\n"
+        << "{\"step\": 2, \"loss\": 5.0, \"tokens_per_s\": 90, \"valid_loss\": 4.75, \"bigram_loss\": 4.5}\n"
+        << "{\"step\": 3, \"lo";  // killed while it wrote
+  }
+  fs::path folder_;
+};
+
+TEST_F(RunReportTest, ComparesStepAndMemory) {
+  measure();
+  const RunReport r = make_run_report(folder_);
+  EXPECT_EQ(r.step_s, (Pair{10, 12.5}));       // the slowest rank
+  EXPECT_DOUBLE_EQ(r.step_s.error(), -0.2);    // (10 - 12.5) / 12.5
+  EXPECT_EQ(r.peak_bytes, (Pair{300, 250}));
+}
+
+TEST_F(RunReportTest, ComparesEachKindOverAllRanks) {
+  measure();
+  const RunReport r = make_run_report(folder_);
+  const auto row = [&](const std::string& kind) {
+    for (const KindRow& k : r.kinds)
+      if (k.kind == kind) return k;
+    ADD_FAILURE() << kind;
+    return KindRow{};
+  };
+  EXPECT_EQ(row("forward attention").seconds, (Pair{1, 2}));
+  EXPECT_EQ(row("backward head").seconds, (Pair{2, 2}));
+  EXPECT_EQ(row("receive backward").seconds, (Pair{6, 7}));
+  EXPECT_EQ(row("reduce experts").seconds, (Pair{1, 1}));
+  // Segments: attention 1 + 2 predicted, 2 + 3 measured.
+  EXPECT_EQ(r.segments[0].kind, "attention");
+  EXPECT_EQ(r.segments[0].seconds, (Pair{3, 5}));
+}
+
+TEST_F(RunReportTest, SplitsEachRanksStepIntoComputeAndIdle) {
+  measure();
+  const RunReport r = make_run_report(folder_);
+  // Rank 0 computes 1 + 2 + 1 of 10 s predicted, 2 + 3 + 1 of 12 measured.
+  EXPECT_EQ(r.ranks[0].compute_s, (Pair{4, 6}));
+  EXPECT_EQ(r.ranks[0].idle_s, (Pair{6, 6}));
+  EXPECT_EQ(r.ranks[1].stage, 1);
+}
+
+TEST_F(RunReportTest, TextShowsErrorsLossAndFitsInColumns) {
+  measure();
+  const std::string text = run_text(make_run_report(folder_));
+  EXPECT_THAT(text, HasSubstr("-20.0 %"));  // step
+  EXPECT_THAT(text, HasSubstr("+20.0 %"));  // memory: (300 - 250) / 250
+  EXPECT_THAT(text, HasSubstr("Loss: 5.5000 at step 1, 5.0000 at step 2"));
+  EXPECT_THAT(text, HasSubstr("Validation loss: 4.7500 at step 2; a bigram model of the same text has 4.5000"));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
+}
+
+TEST_F(RunReportTest, WithoutMeasurementsShowsThePrediction) {
+  const RunReport r = make_run_report(folder_);
+  EXPECT_EQ(r.kinds.size(), 10u);  // ten actions, no two of a kind
+  EXPECT_THAT(run_text(r), HasSubstr("nothing was measured"));
+  EXPECT_TRUE(run_json(r)["step_s"]["measured"].is_null());
+}
+
+TEST_F(RunReportTest, JsonHasBothSides) {
+  measure();
+  const nlohmann::json j = run_json(make_run_report(folder_));
+  EXPECT_DOUBLE_EQ(j["step_s"]["error"], -0.2);
+  EXPECT_EQ(j["tokens_per_s"]["measured"], 85);  // median of 80 and 90
+  EXPECT_EQ(j["ranks"].size(), 2u);
+  EXPECT_EQ(j["loss"]["training"][1][1], 5.0);
+}
+
+TEST_F(RunReportTest, RefusesMeasurementsOfAnotherPlan) {
+  auto m = small_measurement()[0];
+  m.spans.pop_back();
+  plan::write_measured(folder_, m);
+  try {
+    make_run_report(folder_);
+    FAIL() << "accepted";
+  } catch (const ConfigError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("5 spans were measured, the plan has 6 actions"));
+  }
+}
+
+TEST_F(RunReportTest, NamesAFolderThatIsNoRun) { EXPECT_THROW(make_run_report(folder_ / "no"), ConfigError); }
+
+TEST_F(RunReportTest, NamesABrokenLineOfMetrics) {
+  std::ofstream(folder_ / "metrics.jsonl") << "{\"step\": 1}\nnonsense\n{\"step\": 2}\n";
+  try {
+    read_metrics(folder_ / "metrics.jsonl");
+    FAIL() << "read";
+  } catch (const ConfigError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("metrics.jsonl:2"));
+  }
+}
+
+TEST_F(RunReportTest, AResumedStepReplacesTheEarlierOne) {
+  std::ofstream(folder_ / "metrics.jsonl") << "{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}\n{\"step\": 2, \"loss\": 1}\n";
+  const Metrics m = read_metrics(folder_ / "metrics.jsonl");
+  ASSERT_EQ(m.loss.size(), 2u);
+  EXPECT_EQ(m.loss[1].second, 1);
+}
+
+TEST_F(RunReportTest, TraceHasAProcessARankAndAThreadALane) {
+  measure();
+  const RunReport r = make_run_report(folder_);
+  const auto j = nlohmann::json::parse(trace_json(r.plan, {{"predicted", r.prediction.ranks}, {"measured", r.measured_timelines()}}));
+  std::set<int> processes;
+  int spans = 0;
+  for (const auto& e : j["traceEvents"]) {
+    processes.insert(e["pid"].get<int>());
+    spans += e["ph"] == "X";
+    if (e["ph"] == "X" && e["pid"] == 100001 && e["args"]["id"] == 1) {
+      EXPECT_DOUBLE_EQ(e["ts"], 3.5e6);  // measured start 3 s and rank 1's offset of 0.5 s, in microseconds
+      EXPECT_DOUBLE_EQ(e["dur"], 1e6);
+    }
+  }
+  EXPECT_EQ(processes, (std::set<int>{0, 1, 100000, 100001}));
+  EXPECT_EQ(spans, 2 * (6 + 4));
+}
+
+TEST_F(RunReportTest, PageHoldsEverythingAndNeedsNothing) {
+  measure();
+  const RunReport r = make_run_report(folder_);
+  const std::string page = html_page({.title = "a <b> run", .text = run_text(r), .plan = r.plan, .predicted = r.prediction,
+                                      .measured = r.measured_timelines(), .report = &r});
+  EXPECT_THAT(page, HasSubstr("<title>a &lt;b&gt; run</title>"));
+  EXPECT_THAT(page, Not(HasSubstr("src=")));
+  EXPECT_THAT(page, Not(HasSubstr("<link")));
+  EXPECT_THAT(page, Not(HasSubstr("@DATA@")));
+  // The data is JSON that a parser reads back, and can't end its script element.
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const auto begin = page.find(open) + open.size(), end = page.find("</script>", begin);
+  const auto data = nlohmann::json::parse(page.substr(begin, end - begin));
+  EXPECT_EQ(data["ranks"].size(), 2u);
+  EXPECT_EQ(data["ranks"][0]["measured"].size(), 6u);
+  EXPECT_EQ(data["title"], "a <b> run");
+}
+
+}  // namespace
+}  // namespace trireme::report
