@@ -24,7 +24,15 @@ if(Torch_VERSION AND Torch_VERSION VERSION_LESS 2.11)
 endif()
 
 add_library(trireme_torch INTERFACE)
-target_link_libraries(trireme_torch INTERFACE ${TORCH_LIBRARIES} OpenMP::OpenMP_CXX)
+target_link_libraries(trireme_torch INTERFACE ${TORCH_LIBRARIES})
+target_compile_options(trireme_torch INTERFACE -fopenmp)
+# One OpenMP runtime in a process: the one that torch ships, where it ships one.
+find_library(TRIREME_TORCH_GOMP NAMES libgomp.so.1 PATHS ${TRIREME_TORCH}/lib NO_DEFAULT_PATH)
+if(TRIREME_TORCH_GOMP)
+  target_link_libraries(trireme_torch INTERFACE ${TRIREME_TORCH_GOMP})
+else()
+  target_link_libraries(trireme_torch INTERFACE OpenMP::OpenMP_CXX)
+endif()
 target_include_directories(trireme_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 # The wheel bundles the headers of another fmt without its library: ours must come first (-I precedes -isystem).
 find_path(TRIREME_FMT_INCLUDE fmt/format.h REQUIRED)

@@ -14,7 +14,7 @@ mkdir -p data runs
 
 say() { printf '\n== %s\n' "$*"; }
 
-unpack_text() { dictzip -dc /usr/share/dictd/gcide.dict.dz >data/gcide.txt.part && mv data/gcide.txt.part data/gcide.txt; }
+unpack_text() { gzip -dc </usr/share/dictd/gcide.dict.dz >data/gcide.txt.part && mv data/gcide.txt.part data/gcide.txt; }
 [ -s data/gcide.txt ] || step "unpack the dictionary" unpack_text
 
 say "data: text to token files"

@@ -1,0 +1,24 @@
+// The life of one rank of a training run, from its place in the launch to its last file.
+#pragma once
+#include "comm/launch_env.h"
+#include "plan/run_spec.h"
+#include "train/trainer.h"
+#include "trireme/commands.h"
+
+namespace trireme::apps {
+
+struct RankOptions {
+  plan::RunSpec run;
+  std::string platform;                       // --platform; empty: what the run names
+  train::Resume resume = train::Resume::never;
+  bool json = false;                          // rank 0: one JSON object a step on standard output
+};
+
+// What can be wrong without any rank running: data files and vocabulary, the mesh, checkpoints to resume from or in the
+// way. ConfigError.
+void check_before_launch(const RankOptions& options, int num_ranks);
+
+// Trains; returns the exit code. A failure is told to the other ranks before it is thrown on.
+int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Context& context);
+
+}  // namespace trireme::apps

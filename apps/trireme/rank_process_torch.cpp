@@ -1,0 +1,150 @@
+#include "trireme/rank_process.h"
+
+#include <cstdio>
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <unistd.h>
+
+#include "base/atomic_file.h"
+#include "base/errors.h"
+#include "base/log.h"
+#include "comm/liveness.h"
+#include "nn/counting_allocator.h"
+#include "plan/run_files.h"
+#include "sim/price.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/data/sequence_source.h"
+#include "trireme/platform_choice.h"
+#include "trireme/run_output.h"
+#include "trireme/stop_signals.h"
+
+namespace trireme::apps {
+
+namespace {
+
+constexpr int measured_steps_kept = 50;
+
+int threads_of_rank(const plan::RunSpec& run, const comm::LaunchEnv& env, const Context& context) {
+  if (run.device.threads > 0) return run.device.threads;
+  // A launcher that sets OMP_NUM_THREADS means it: torchrun sets 1, a Slurm script its --cpus-per-task.
+  if (const auto at = context.environment.find("OMP_NUM_THREADS"); at != context.environment.end())
+    if (const int threads = std::atoi(at->second.c_str()); threads > 0) return threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, env.local_world));
+}
+
+struct Planned {
+  plan::Plan plan;
+  plan::Costs costs;
+  plan::Prediction prediction;
+};
+
+// Rank 0 plans and prices; the others take what it found, so that all run one value whatever files they see.
+Planned agree_on_plan(const RankOptions& options, const plan::Mesh& mesh, int rank, c10d::Store& store) {
+  const std::string key = "plan";
+  Planned out;
+  if (rank == 0) {
+    out.plan = plan::make_training_plan(options.run, mesh);
+    for (const std::string& problem : plan::problems(out.plan)) TRIREME_CHECK(false, "{}", problem);
+    sim::Predicted predicted = sim::predict(out.plan, options.run, choose_platform(options.platform, options.run));
+    out.costs = std::move(predicted.priced.costs);
+    out.prediction = std::move(predicted.prediction);
+    if (mesh.world() > 1)
+      store.set(key, nlohmann::json{{"plan", out.plan}, {"step_s", out.prediction.step_s}}.dump());
+  } else {
+    const nlohmann::json j = nlohmann::json::parse(store.get_to_str(key));
+    out.plan = j.at("plan").get<plan::Plan>();
+    out.prediction.step_s = j.at("step_s").get<double>();
+  }
+  return out;
+}
+
+void write_run_folder(const plan::RunSpec& run, const Planned& planned) {
+  std::filesystem::create_directories(run.folder);
+  write_file_atomically(run.folder / "run.toml", plan::to_toml(run));
+  plan::write_plan(run.folder, planned.plan);
+  plan::write_costs(run.folder, planned.costs);
+  plan::write_prediction(run.folder, planned.prediction);
+}
+
+}  // namespace
+
+void check_before_launch(const RankOptions& options, int num_ranks) {
+  plan::resolve_mesh(options.run, num_ranks);
+  train::open_training(options.run);
+  train::open_evaluation(options.run);
+  const auto folder = options.run.folder / "checkpoints";
+  const auto latest = train::latest_checkpoint(folder);
+  if (!latest && options.resume == train::Resume::must)
+    throw ConfigError({.file = folder.string(), .allowed = "holds no complete checkpoint to resume from"});
+  if (latest && options.resume == train::Resume::never)
+    throw ConfigError({.file = options.run.file, .key = "folder", .value = options.run.folder.string(),
+                       .allowed = fmt::format("holds a checkpoint of step {}: give --resume, or name another folder",
+                                              latest->step)});
+}
+
+int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Context& context) {
+  const plan::RunSpec& run = options.run;
+  set_up_log({.rank = env.world > 1 ? env.rank : -1});
+  catch_stop_signals();
+  at::set_num_threads(threads_of_rank(run, env, context));
+  const plan::Mesh mesh = plan::resolve_mesh(run, env.world);
+  const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(run.timeout_s * 1e3));
+  nn::install_counting_allocator();
+
+  const auto store = comm::connect_store(env, timeout);
+  std::unique_ptr<comm::Communicator> communicator;
+  std::atomic<comm::Communicator*> to_abort{nullptr};
+  std::unique_ptr<comm::Liveness> liveness;
+  if (env.world > 1)
+    liveness = std::make_unique<comm::Liveness>(store, comm::Liveness::Options{.rank = env.rank, .world = env.world, .timeout = timeout},
+                                                [&to_abort](const comm::DeadRank&) {
+                                                  if (comm::Communicator* c = to_abort.load()) c->abort();
+                                                });
+  try {
+    check_before_launch(options, env.world);
+    const Planned planned = agree_on_plan(options, mesh, env.rank, *store);
+    communicator = std::make_unique<comm::Communicator>(
+        store, comm::CommunicatorOptions{.rank = env.rank, .mesh = mesh,
+                                         .device = run.device.device == "cpu" ? at::Device(at::kCPU)
+                                                                              : at::Device(at::kCUDA, env.local_rank),
+                                         .timeout = timeout, .liveness = liveness.get()});
+    to_abort = communicator.get();
+    if (env.rank == 0) write_run_folder(run, planned);
+
+    std::unique_ptr<RunOutput> output;
+    if (env.rank == 0) output = std::make_unique<RunOutput>(run, planned.prediction, options.json);
+    plan::MeasuredSteps measured(env.rank, measured_steps_kept);
+    double peak = 0;
+    train::TrainerOptions to;
+    to.rank = env.rank;
+    to.local_rank = env.local_rank;
+    to.resume = options.resume;
+    to.predicted_step_s = planned.prediction.step_s;
+    to.stop_requested = [] { return stop_was_requested(); };
+    to.on_step = [&](std::int64_t step, const parallel::StepResult& result) {
+      // The first step makes buffers and meets peers for the first time: it is no sample of the others.
+      if (step > 1) measured.add(step, result.timeline.step_s, result.timeline.spans);
+      peak = std::max(peak, result.timeline.peak_memory_bytes);
+    };
+    if (output) {
+      to.on_metrics = [&](const train::StepMetrics& m) { output->step(m); };
+      to.on_message = [&](const std::string& text) { output->message(text); };
+    }
+    train::Trainer trainer(run, planned.plan, *communicator, store, std::move(to));
+    const train::TrainOutcome outcome = trainer.run();
+    if (!measured.empty()) plan::write_measured(run.folder, measured.summary(peak));
+    if (output) output->end(outcome);
+  } catch (const std::exception& error) {
+    if (liveness) liveness->fail(error.what());
+    throw;
+  }
+  to_abort = nullptr;
+  if (liveness) {
+    liveness->finish();
+    if (env.serves_store) liveness->wait_for_others(timeout);
+  }
+  return exit_ok;
+}
+
+}  // namespace trireme::apps

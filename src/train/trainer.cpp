@@ -1,0 +1,236 @@
+#include "train/trainer.h"
+
+#include <cmath>
+
+#include "base/errors.h"
+#include "base/rng.h"
+#include "comm/liveness.h"
+#include "model/parameters.h"
+#include "nn/counting_allocator.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint_reader.h"
+#include "train/checkpoint/checkpoint_writer.h"
+#include "train/checkpoint/training_tensors.h"
+#include "train/data/batch.h"
+#include "train/evaluation.h"
+#include "train/optim/adamw.h"
+#include "train/optim/gradient_norm.h"
+#include "train/optim/learning_rate.h"
+#include "train/optim/ownership.h"
+
+namespace trireme::train {
+
+namespace {
+
+constexpr int max_skipped_in_a_row = 10;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+struct Trainer::State {
+  const plan::RunSpec& run;
+  const plan::Plan& plan;
+  comm::Communicator& communicator;
+  TrainerOptions options;
+  Ownership ownership;
+
+  std::unique_ptr<nn::Model> model;
+  std::unique_ptr<parallel::GradientBuckets> buckets;
+  std::unique_ptr<AdamW> optimizer;
+  std::unique_ptr<SequenceSource> source;
+  std::unique_ptr<parallel::StageRuntime> runtime;
+  std::unique_ptr<Evaluation> evaluation;
+  std::unique_ptr<CheckpointWriter> checkpoints;
+
+  std::int64_t step = 0;  // the last one taken
+  std::int64_t tokens_seen = 0;
+  double learning_rate_now = 0;
+  int skipped_in_a_row = 0;
+  double bigram = -1;
+
+  State(const plan::RunSpec& r, const plan::Plan& p, comm::Communicator& c, TrainerOptions o)
+      : run(r), plan(p), communicator(c), options(std::move(o)), ownership{p.mesh, options.rank} {}
+
+  void message(const std::string& text) const {
+    if (options.on_message) options.on_message(text);
+  }
+  std::filesystem::path checkpoint_folder() const { return run.folder / "checkpoints"; }
+
+  void compare_hashes();
+  void open(c10::intrusive_ptr<c10d::Store> store);
+  void load();
+  parallel::StepHooks hooks();
+  void apply_gradients(const parallel::StepSums& sums, double norm);
+  StepMetrics measure(const parallel::StepResult& result, double wall_s);
+  void save();
+  TrainOutcome train();
+};
+
+// A rank that would run another plan (another config file, another binary) is said before it can hang the rest.
+void Trainer::State::compare_hashes() {
+  const auto hash = static_cast<std::int64_t>(plan::hash(plan) ^ stream_key(0, plan::to_toml(run)));
+  const auto all = comm::all_gather(communicator.group(plan::Axis::world), at::tensor({hash}, at::kLong).to(model->options().device),
+                                    "compare plans");
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank].item<std::int64_t>() != all[0].item<std::int64_t>())
+      throw RuntimeFailure({.rank = static_cast<int>(rank), .operation = "compare plans", .group = "world",
+                            .reason = "has another plan than rank 0: all ranks need the same config and program"});
+}
+
+void Trainer::State::open(c10::intrusive_ptr<c10d::Store> store) {
+  source = open_training(run);
+  model = parallel::make_model(run, plan, options.rank, options.local_rank);
+  compare_hashes();
+  buckets = parallel::make_buckets(run, plan, options.rank, *model);
+  load();
+  runtime = std::make_unique<parallel::StageRuntime>(run, plan, communicator, options.rank, *model, buckets.get(), hooks());
+  if (run.train.eval_sequences > 0)
+    evaluation = std::make_unique<Evaluation>(run, plan.mesh, communicator, options.rank, *model);
+  std::shared_ptr<CommitBarrier> barrier;
+  if (plan.mesh.world() == 1)
+    barrier = std::make_shared<InProcessCommitBarrier>();
+  else
+    barrier = std::make_shared<StoreCommitBarrier>(store, plan.mesh.world(), std::chrono::minutes(10));
+  checkpoints = std::make_unique<CheckpointWriter>(
+      CheckpointWriterOptions{.folder = checkpoint_folder(), .rank = options.rank, .num_ranks = plan.mesh.world(),
+                              .keep = run.checkpoint.keep, .model = run.model},
+      barrier);
+}
+
+// The newest checkpoint of the run, the weights that the config names, or drawn ones.
+void Trainer::State::load() {
+  const auto make_optimizer = [&] {
+    optimizer = std::make_unique<AdamW>(
+        model->parameters(), AdamWOptions{.beta1 = run.train.optimizer.beta1, .beta2 = run.train.optimizer.beta2,
+                                          .eps = run.train.optimizer.eps, .weight_decay = run.train.optimizer.weight_decay});
+  };
+  const auto latest = latest_checkpoint(checkpoint_folder());
+  if (!latest && options.resume == Resume::must)
+    throw ConfigError({.file = checkpoint_folder().string(), .allowed = "holds no complete checkpoint to resume from"});
+  if (latest && options.resume == Resume::never)
+    throw ConfigError({.file = run.file, .key = "folder", .value = run.folder.string(),
+                       .allowed = fmt::format("holds checkpoints (newest: step {}) already; resume, or name another folder",
+                                              latest->step)});
+  if (latest) {
+    const CheckpointReader reader(latest->path);
+    make_optimizer();
+    train::resume(reader, *model, *optimizer);
+    step = latest->step;
+    tokens_seen = reader.state().value("tokens_seen", std::int64_t{0});
+    optimizer->set_num_steps(reader.state().value("optimizer_steps", step));
+    message(fmt::format("resumed from step {} ({})", step, latest->path.filename().string()));
+    if (step >= run.train.steps) message(fmt::format("train.steps = {} is reached already", run.train.steps));
+    return;
+  }
+  if (run.checkpoint.initial.empty()) {
+    model->initialise(run.train.seed);
+    make_optimizer();
+  } else {
+    make_optimizer();
+    start_from(*open_weights(run.checkpoint.initial), *model, *optimizer);
+    message(fmt::format("weights from {}", run.checkpoint.initial));
+  }
+}
+
+parallel::StepHooks Trainer::State::hooks() {
+  parallel::StepHooks h;
+  h.batch = [this](int mb) {
+    return make_batch(*source, first_sequence(run.batch, plan.mesh.dp, step, plan.mesh.dp_index(options.rank), mb),
+                      run.batch.micro_batch, model->options().device);
+  };
+  h.owned_sum_of_squares = [this] { return sum_of_squares(model->parameters(), ownership); };
+  h.stop_flag = [this] { return options.stop_requested && options.stop_requested() ? 1.0 : 0.0; };
+  h.optimizer = [this](const parallel::StepSums& sums, double norm) { apply_gradients(sums, norm); };
+  return h;
+}
+
+void Trainer::State::apply_gradients(const parallel::StepSums&, double norm) {
+  learning_rate_now = learning_rate(run.train.schedule, run.train.optimizer.learning_rate, run.train.steps, step + 1);
+  if (!std::isfinite(norm)) {
+    // The norm is one value on all ranks, so all skip the same step.
+    ++skipped_in_a_row;
+    message(fmt::format("step {}: gradient norm is {}; the update is skipped", step + 1, norm));
+    if (skipped_in_a_row >= max_skipped_in_a_row)
+      throw RuntimeFailure({.rank = options.rank, .operation = fmt::format("optimizer step {}", step + 1), .group = "world",
+                            .reason = fmt::format("the gradient norm was not finite in {} steps in a row", skipped_in_a_row)});
+    return;
+  }
+  skipped_in_a_row = 0;
+  optimizer->step(learning_rate_now, clip_factor(norm, run.train.optimizer.gradient_clip));
+}
+
+StepMetrics Trainer::State::measure(const parallel::StepResult& result, double wall_s) {
+  // The slowest rank's time and the highest peak; outside of the plan, once a logged step.
+  at::Tensor highest = at::tensor({wall_s, static_cast<double>(nn::counted_memory().peak_bytes)}, at::kDouble)
+                           .to(model->options().device);
+  comm::all_reduce(communicator.group(plan::Axis::world), highest, comm::ReduceOp::max, "gather step time and memory");
+  highest = highest.cpu();
+  const double step_s = highest[0].item<double>();
+  const double tokens = static_cast<double>(run.batch.global_batch * run.batch.sequence_length);
+  StepMetrics m;
+  m.step = step;
+  m.loss = result.sums.mean_loss();
+  m.grad_norm = result.gradient_norm;
+  m.learning_rate = learning_rate_now;
+  m.aux_loss = result.sums.mean_aux_loss();
+  m.z_loss = result.sums.mean_z_loss();
+  m.measured_step_s = step_s;
+  m.predicted_step_s = options.predicted_step_s;
+  m.tokens_per_s = tokens / step_s;
+  m.model_tflops = m.tokens_per_s * model::training_flops_per_token(run.model, run.batch.sequence_length) / 1e12;
+  m.peak_memory_bytes = highest[1].item<double>();
+  m.tokens_seen = tokens_seen;
+  for (double ratio : result.sums.load_ratio) m.expert_load_max_over_mean = std::max(m.expert_load_max_over_mean, ratio);
+  return m;
+}
+
+void Trainer::State::save() {
+  checkpoints->save(step, owned_tensors(*model, optimizer.get(), ownership),
+                    {{"seed", run.train.seed}, {"tokens_seen", tokens_seen}, {"optimizer_steps", optimizer->num_steps()}});
+  message(fmt::format("saving step {}", step));
+}
+
+TrainOutcome Trainer::State::train() {
+  TrainOutcome outcome;
+  if (options.rank == 0 && evaluation) outcome.bigram_loss = bigram = bigram_loss(run);
+  while (step < run.train.steps && !outcome.stopped_early) {
+    const auto start = Clock::now();
+    parallel::StepResult result = runtime->step();
+    ++step;
+    tokens_seen += run.batch.global_batch * run.batch.sequence_length;
+    result.timeline.peak_memory_bytes = static_cast<double>(nn::counted_memory().peak_bytes);
+    if (options.on_step) options.on_step(step, result);
+    outcome.stopped_early = result.sums.stop > 0 && step < run.train.steps;
+
+    const bool last = step == run.train.steps || outcome.stopped_early;
+    const bool evaluates =
+        evaluation && !outcome.stopped_early && (last || (run.train.eval_every > 0 && step % run.train.eval_every == 0));
+    if (evaluates || last || step % run.train.log_every == 0) {
+      StepMetrics metrics = measure(result, seconds_since(start));
+      if (evaluates) {
+        metrics.eval_loss = outcome.eval_loss = evaluation->run();
+        if (bigram >= 0) metrics.bigram_loss = bigram;
+      }
+      if (options.on_metrics) options.on_metrics(metrics);
+    }
+    checkpoints->check();
+    const bool due = run.checkpoint.every > 0 && step % run.checkpoint.every == 0;
+    if (due || (last && (run.checkpoint.at_end || outcome.stopped_early))) save();
+  }
+  checkpoints->finish();
+  outcome.last_step = step;
+  return outcome;
+}
+
+Trainer::Trainer(const plan::RunSpec& run, const plan::Plan& plan, comm::Communicator& communicator,
+                 c10::intrusive_ptr<c10d::Store> store, TrainerOptions options)
+    : state_(std::make_unique<State>(run, plan, communicator, std::move(options))) {
+  state_->open(std::move(store));
+}
+Trainer::~Trainer() = default;
+
+TrainOutcome Trainer::run() { return state_->train(); }
+
+}  // namespace trireme::train

@@ -1,0 +1,61 @@
+// One rank's training run: model, optimizer, data, evaluation, checkpoints, over the plan that all ranks share.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <c10/util/intrusive_ptr.h>
+
+#include "comm/group.h"
+#include "parallel/step.h"
+#include "plan/plan.h"
+#include "train/metrics/step_metrics.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace trireme::train {
+
+enum class Resume {
+  never,   // a run folder that holds checkpoints is refused
+  if_any,  // from the newest checkpoint where there is one
+  must,    // ConfigError where there is none
+};
+
+struct TrainerOptions {
+  int rank = 0;
+  int local_rank = 0;
+  Resume resume = Resume::never;
+  double predicted_step_s = 0;            // printed beside what was measured; 0: no prediction
+  std::function<bool()> stop_requested;  // asked once a step; agreed by all ranks in the step's last reduction
+  // Rank 0 only: every logged step, and every evaluation (metrics with eval_loss), the bigram baseline once.
+  std::function<void(const StepMetrics&)> on_metrics;
+  std::function<void(const std::string&)> on_message;  // "resumed from step 40", "saved step 60"
+  // Every rank, every step.
+  std::function<void(std::int64_t step, const parallel::StepResult&)> on_step;
+};
+
+struct TrainOutcome {
+  std::int64_t last_step = 0;
+  bool stopped_early = false;  // a stop signal, agreed by all ranks
+  std::optional<double> eval_loss;
+  double bigram_loss = -1;     // rank 0; negative: not computed
+};
+
+class Trainer {
+ public:
+  // Collective: hashes of the plan are compared over the world before anything else. References outlive the trainer.
+  Trainer(const plan::RunSpec& run, const plan::Plan& plan, comm::Communicator& communicator,
+          c10::intrusive_ptr<c10d::Store> store, TrainerOptions options);
+  ~Trainer();
+
+  TrainOutcome run();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme::train
