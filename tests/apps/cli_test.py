@@ -1,0 +1,320 @@
+"""The trireme program from outside: its output, exit codes and files. Needs TRIREME (the program) in the environment."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+TRIREME = os.environ["TRIREME"]
+SOURCE = pathlib.Path(os.environ["TRIREME_SOURCE_DIR"])
+
+RUN = """
+name = "small"
+folder = "out"
+timeout_s = 8
+[model]
+vocab_size = 264
+hidden = 32
+num_layers = 4
+num_dense_layers = 1
+dense_ffn = 48
+[model.attention]
+num_heads = 4
+num_kv_heads = 2
+head_dim = 8
+[model.moe]
+num_experts = 8
+expert_ffn = 16
+[model.moe.router]
+top_k = 2
+aux_loss_coefficient = 0.01
+[layout]
+pp = 2
+ep = 2
+[batch]
+sequence_length = 32
+micro_batch = 1
+global_batch = 8
+[train]
+steps = 6
+eval_sequences = 6
+[data]
+train = "data/text_train"
+valid = "data/text_valid"
+[checkpoint]
+every = 3
+"""
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.run_file = self.folder / "run.toml"
+        self.run_file.write_text(RUN)
+
+    def trireme(self, *arguments, environment=None, timeout=180):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "RANK", "WORLD_", "MASTER_"))}
+        return subprocess.run([TRIREME, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True,
+                              timeout=timeout, env={**clean, **(environment or {})})
+
+    def make_data(self):
+        (self.folder / "data").mkdir()
+        words = "the quick brown fox jumps over a lazy dog while seven wizards quietly vex jolly big sphinxes".split()
+        lines = []
+        for i in range(1200):
+            lines.append(" ".join(words[(i * 7 + j * j) % len(words)] for j in range(5 + i % 11)))
+            if i % 5 == 4:
+                lines.append("")
+        (self.folder / "text.txt").write_text("\n".join(lines))
+        made = self.trireme("data", "text.txt", "--out", "data/text", "--valid-fraction", "0.1", "--json")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return json.loads(made.stdout)
+
+    def steps(self, result):
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+class Usage(Case):
+    def test_help_names_the_commands(self):
+        shown = self.trireme("--help")
+        self.assertEqual(shown.returncode, 0)
+        for command in ("plan", "report"):
+            self.assertIn(command, shown.stdout)
+            self.assertEqual(self.trireme(command, "--help").returncode, 0)
+
+    def test_no_command_and_unknown_options_are_bad_input(self):
+        self.assertEqual(self.trireme().returncode, 2)
+        self.assertEqual(self.trireme("fly").returncode, 2)
+        self.assertEqual(self.trireme("plan", self.run_file, "--speed", "9").returncode, 2)
+
+    def test_plan_prints_the_grid_and_json(self):
+        shown = self.trireme("plan", self.run_file, "--ranks", 4)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        # 8 sequences over 2 data ranks: 4 micro-batches; 1f1b on 2 stages warms up with one forward.
+        self.assertIn("F0 F1 B0 F2 B1 F3 B2 B3", shown.stdout)
+        plan = json.loads(self.trireme("plan", self.run_file, "--ranks", 4, "--json").stdout)
+        # embed and head 264 x 32 each; attention a layer 32 x (32 + 16 + 16 + 32) + two norms of 32; dense 3 x 32 x 48;
+        # three MoE layers of 8 x 3 x 32 x 16 and a router of 8 x 32; final norm 32.
+        self.assertEqual(plan["model"]["params_total"],
+                         2 * 264 * 32 + 4 * (32 * 96 + 64) + 3 * 32 * 48 + 3 * (8 * 3 * 32 * 16 + 8 * 32) + 32)
+        self.assertTrue(plan["feasible"])
+        self.assertGreater(plan["step_s"], 0)
+
+
+class BadInput(Case):
+    def refused(self, *arguments, says, command="train"):
+        result = self.trireme(command, self.run_file, *arguments)
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        errors = [line for line in result.stderr.splitlines() if "error:" in line]
+        self.assertEqual(len(errors), 1, result.stderr)
+        for text in says:
+            self.assertIn(text, errors[0])
+        self.assertEqual(result.stdout, "")
+        self.assertFalse((self.folder / "out").exists(), "nothing may be written")
+
+    def test_one_clear_error_each(self):
+        self.make_data()
+        for arguments, says in [
+            (["--set", "layout.pq=2"], ["layout.pq"]),
+            (["--set", 'train.steps="many"'], ["train.steps", "many"]),
+            (["--set", "layout.ep=3"], ["layout.ep", "model.moe.num_experts (8)"]),
+            (["--set", "layout.pp=5"], ["layout.pp", "model.num_layers (4)"]),
+            (["--set", "batch.global_batch=7", "--ranks", "4"], ["batch.global_batch"]),
+            (["--ranks", "3"], ["layout"]),
+            (["--set", "data.train=absent"], ["data.train", "absent"]),
+            (["--set", "model.vocab_size=100"], ["data.train", "100"]),
+            (["--set", "layout.schedule=zigzag"], ["layout.schedule", "1f1b"]),
+            (["--resume"], ["checkpoint"]),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.refused(*arguments, says=says)
+
+    def test_a_typo_in_the_file_names_file_and_key(self):
+        self.make_data()
+        self.run_file.write_text(RUN.replace("[train]", "[train]\nstepps = 3"))
+        self.refused(says=["run.toml", "train.stepps", "train.steps"])
+
+    def test_a_truncated_data_file(self):
+        self.make_data()
+        path = self.folder / "data" / "text_train.bin"
+        path.write_bytes(path.read_bytes()[:-100])
+        self.refused(says=["data.train", "text_train"])
+
+
+class Training(Case):
+    def test_four_ranks_print_a_json_object_a_step(self):
+        self.make_data()
+        steps = self.steps(self.trireme("train", self.run_file, "--ranks", 4, "--json"))
+        self.assertEqual([s["step"] for s in steps], [1, 2, 3, 4, 5, 6])
+        for s in steps:
+            for key in ("loss", "grad_norm", "tokens_per_s", "predicted_step_s", "measured_step_s", "peak_memory_bytes"):
+                self.assertGreater(s[key], 0, key)
+        # A model that knows nothing gives ln 264 = 5.576 nats.
+        self.assertAlmostEqual(steps[0]["loss"], 5.576, delta=0.15)
+        self.assertLess(steps[-1]["loss"], steps[0]["loss"])
+        self.assertGreater(steps[-1]["eval_loss"], 0)
+        for name in ("run.toml", "plan.json", "costs.json", "predicted.json", "metrics.jsonl", "measured/rank-00003.json",
+                     "checkpoints/step-00000006/index.json"):
+            self.assertTrue((self.folder / "out" / name).exists(), name)
+
+    def test_every_layout_has_the_same_losses(self):
+        self.make_data()
+        reference = None
+        for ranks, layout in [(1, (1, 1)), (2, (2, 1)), (2, (1, 2)), (4, (2, 2)), (4, (1, 2)), (3, (3, 1)), (4, (4, 1))]:
+            pp, ep = layout
+            result = self.trireme("train", self.run_file, "--ranks", ranks, "--json", "--set", f"layout.pp={pp}",
+                                  "--set", f"layout.ep={ep}", "--set", f"folder=out-{ranks}-{pp}-{ep}",
+                                  "--set", "train.steps=3", "--set", "device.dtype=float64")
+            losses = [s["loss"] for s in self.steps(result)]
+            reference = reference or losses
+            for a, b in zip(losses, reference):
+                self.assertAlmostEqual(a, b, delta=1e-10, msg=str((ranks, layout)))
+
+    def test_resuming_gives_the_losses_of_an_uninterrupted_run(self):
+        self.make_data()
+        whole = self.steps(self.trireme("train", self.run_file, "--ranks", 4, "--json", "--set", "folder=whole"))
+        half = self.trireme("train", self.run_file, "--ranks", 4, "--json", "--set", "train.steps=6", "--set",
+                            "checkpoint.every=3")
+        self.steps(half)
+        shutil.rmtree(self.folder / "out" / "checkpoints" / "step-00000006")
+        resumed = self.steps(self.trireme("train", self.run_file, "--ranks", 4, "--json", "--resume"))
+        self.assertEqual([s["step"] for s in resumed], [4, 5, 6])
+        self.assertEqual([s["loss"] for s in resumed], [s["loss"] for s in whole[3:]])  # bit for bit
+        self.assertEqual([s["grad_norm"] for s in resumed], [s["grad_norm"] for s in whole[3:]])
+        # And in another layout, to rounding.
+        shutil.rmtree(self.folder / "out" / "checkpoints" / "step-00000006")
+        other = self.steps(self.trireme("train", self.run_file, "--ranks", 2, "--json", "--resume", "--set",
+                                        "layout.pp=1"))
+        for a, b in zip(other, whole[3:]):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-4)
+
+    def test_a_folder_with_checkpoints_is_not_trained_over(self):
+        self.make_data()
+        self.steps(self.trireme("train", self.run_file, "--ranks", 1, "--set", "layout.pp=1", "--set", "layout.ep=1",
+                                "--json", "--set", "train.steps=1"))
+        again = self.trireme("train", self.run_file, "--ranks", 4)
+        self.assertEqual(again.returncode, 2)
+        self.assertIn("--resume", again.stderr)
+
+    def test_torchrun_and_slurm_environments(self):
+        self.make_data()
+        for number, make in enumerate([
+            lambda r: {"RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2",
+                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29611"},
+            lambda r: {"SLURM_PROCID": str(r), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(r), "SLURM_STEP_ID": "0",
+                       "SLURM_JOB_ID": "4711", "SLURM_TASKS_PER_NODE": "2", "SLURM_STEP_TASKS_PER_NODE": "2",
+                       "SLURM_NNODES": "1", "SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "localhost",
+                       "SLURM_JOB_NODELIST": "localhost"},
+        ]):
+            ranks = [subprocess.Popen([TRIREME, "train", "run.toml", "--json", "--set", f"folder=env{number}",
+                                       "--set", "train.steps=2", "--set", "layout.pp=1"], cwd=self.folder,
+                                      env={**os.environ, **make(r)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      text=True) for r in range(2)]
+            outputs = [p.communicate(timeout=120) for p in ranks]
+            self.assertEqual([p.returncode for p in ranks], [0, 0], outputs)
+            self.assertEqual(len(outputs[0][0].splitlines()), 2)
+            self.assertEqual(outputs[1][0], "")
+
+
+class Failures(Case):
+    def start(self, *arguments):
+        self.make_data()
+        process = subprocess.Popen([TRIREME, "train", "run.toml", "--ranks", "4", "--json", "--set", "train.steps=100000",
+                                    "--set", "train.eval_sequences=0", *arguments], cwd=self.folder,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        for line in process.stdout:  # steps are being made
+            if json.loads(line)["step"] >= 8:
+                break
+        else:
+            self.fail(process.stderr.read())
+        return process
+
+    def rank_pid(self, process, rank):
+        children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+        for pid in children:
+            environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if f"RANK={rank}".encode() in environment:
+                return int(pid)
+        self.fail(f"no rank {rank} among {children}")
+
+    def test_a_killed_rank_is_named_and_the_run_resumes(self):
+        for rank in (0, 3):
+            with self.subTest(rank=rank):
+                shutil.rmtree(self.folder / "out", ignore_errors=True)
+                shutil.rmtree(self.folder / "data", ignore_errors=True)
+                process = self.start()
+                os.kill(self.rank_pid(process, rank), signal.SIGKILL)
+                began = time.monotonic()
+                _, errors = process.communicate(timeout=60)
+                self.assertLess(time.monotonic() - began, 8 + 10)
+                self.assertEqual(process.returncode, 3, errors)
+                self.assertRegex(errors, rf"rank {rank}\b.*signal 9")
+                self.assertRegex(errors, r"operation ")
+                self.assertRegex(errors, r"group ")
+                checkpoints = sorted(p.name for p in (self.folder / "out" / "checkpoints").glob("step-*"))
+                self.assertTrue(checkpoints)
+                last = int(checkpoints[-1].split("-")[1])
+                resumed = self.steps(self.trireme("train", "run.toml", "--ranks", 4, "--json", "--resume", "--set",
+                                                  f"train.steps={last + 2}"))
+                self.assertEqual([s["step"] for s in resumed], [last + 1, last + 2])
+
+    def test_a_stopped_rank_is_named_within_the_timeout(self):
+        process = self.start("--set", "timeout_s=4")
+        pid = self.rank_pid(process, 2)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            _, errors = process.communicate(timeout=60)
+        finally:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.assertEqual(process.returncode, 3, errors)
+        self.assertRegex(errors, r"rank 2\b")
+
+    def test_ctrl_c_saves_and_ends_cleanly(self):
+        process = self.start("--set", "checkpoint.every=0")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+        last = json.loads(output.splitlines()[-1])["step"]
+        self.assertTrue((self.folder / "out" / "checkpoints" / f"step-{last:08d}" / "index.json").exists())
+        self.assertFalse(list((self.folder / "out" / "checkpoints").glob(".tmp*")))
+
+    def test_a_corrupt_checkpoint_is_bad_input(self):
+        self.make_data()
+        self.steps(self.trireme("train", self.run_file, "--ranks", 4, "--json", "--set", "train.steps=3"))
+        file = next((self.folder / "out" / "checkpoints").glob("step-*/rank-00000.safetensors"))
+        file.write_bytes(file.read_bytes()[:-64])
+        resumed = self.trireme("train", self.run_file, "--ranks", 4, "--resume")
+        self.assertEqual(resumed.returncode, 2, resumed.stderr)
+        self.assertIn("rank-00000.safetensors", resumed.stderr)
+
+
+class Chain(Case):
+    def test_data_plan_train_report(self):
+        self.make_data()
+        self.steps(self.trireme("train", self.run_file, "--ranks", 4, "--json", "--set", "train.steps=8"))
+        shown = self.trireme("report", "out")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        for text in ("predicted", "measured", "rank"):
+            self.assertIn(text, shown.stdout)
+        report = json.loads(self.trireme("report", "out", "--json").stdout)
+        self.assertTrue(report)
+        page = (self.folder / "out" / "report.html").read_text()
+        self.assertNotRegex(page, r"(src|href)=[\"']https?:")
+        trace = json.loads((self.folder / "out" / "trace.json").read_text())
+        self.assertTrue(trace["traceEvents"])
+        self.assertEqual(self.trireme("report", "absent").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
