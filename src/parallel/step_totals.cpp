@@ -65,14 +65,16 @@ nn::LossSeeds StepTotals::loss_seeds() const {
           .z_loss = num_tokens_ > 0 ? router.z_loss_coefficient / num_tokens_ : 0.0};
 }
 
-void StepTotals::add_outputs(int layer, const nn::Boundary& out) {
+void StepTotals::add_outputs(model::Segment segment, int layer, const nn::Boundary& out) {
   const auto add = [&](Loss which, const at::Tensor& value) {
     if (value.defined()) losses_.select(0, which).add_(value.detach());
   };
   add(loss_sum, out.loss);
   add(aux_sum, out.aux_loss);
   add(z_sum, out.z_loss);
-  if (const auto at = sums_.router_counts.find(layer); at != sums_.router_counts.end() && out.routing) {
+  // Later segments of the layer pass the routing on: it is counted where it is made.
+  if (segment != model::Segment::attention || !out.routing) return;
+  if (const auto at = sums_.router_counts.find(layer); at != sums_.router_counts.end()) {
     TRIREME_CHECK(out.routing->counts_E.size() == at->second.size());
     for (std::size_t e = 0; e < at->second.size(); ++e) at->second[e] += static_cast<double>(out.routing->counts_E[e]);
   }

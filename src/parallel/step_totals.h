@@ -26,8 +26,8 @@ class StepTotals {
   double head_seed() const;
   nn::LossSeeds loss_seeds() const;
 
-  // What a segment's (first) forward gave out: losses and the router's counts.
-  void add_outputs(int layer, const nn::Boundary& out);
+  // What a segment's (first) forward gave out: losses, and from attention the router's counts.
+  void add_outputs(model::Segment segment, int layer, const nn::Boundary& out);
   void add_norm(double squared_norm, double stop);
   void reduce_counts(comm::Group& dp, const std::string& operation);
   void reduce_metrics(comm::Group& world, const std::string& operation);

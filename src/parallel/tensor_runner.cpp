@@ -131,7 +131,7 @@ void TensorRunner::forward(const plan::Action& action) {
     out = model_.forward(action.segment, action.layer, opened, batch, seed);
     if (saved >= 0) graph.close(out, written);
   }
-  totals_.add_outputs(action.layer, out);
+  totals_.add_outputs(action.segment, action.layer, out);
   if (const int buffer = buffers_.allocated_by(action, BufferKind::boundary); buffer >= 0) {
     nn::Boundary result = std::move(in);
     for (const nn::Field f : written)
