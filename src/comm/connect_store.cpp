@@ -1,3 +1,4 @@
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -13,6 +14,7 @@ c10::intrusive_ptr<c10d::Store> rank_keys(const c10::intrusive_ptr<c10d::Store>&
 }
 
 c10::intrusive_ptr<c10d::Store> connect_store(const LaunchEnv& env, std::chrono::milliseconds timeout) {
+  if (!env.libtorch_log) FLAGS_caffe2_log_level = 3;  // fatal only
   if (env.world == 1) return rank_keys(c10::make_intrusive<c10d::HashStore>(), env.attempt);
   try {
     c10d::TCPStoreOptions options;

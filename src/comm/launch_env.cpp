@@ -133,16 +133,6 @@ const char* name_of(LaunchSource source) {
   return "single";
 }
 
-Environment read_environment(const char* const* variables) {
-  Environment environment;
-  for (; variables != nullptr && *variables != nullptr; ++variables) {
-    const std::string text = *variables;
-    const auto equals = text.find('=');
-    if (equals != std::string::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return environment;
-}
-
 LaunchEnv parse_launch_env(const Environment& environment) {
   const Reader in(environment);
   LaunchEnv e;
@@ -153,6 +143,7 @@ LaunchEnv parse_launch_env(const Environment& environment) {
     e = from_slurm(in);
   }
   e.interface = in.get("GLOO_SOCKET_IFNAME").value_or("");
+  e.libtorch_log = in.has("TORCH_CPP_LOG_LEVEL") || in.has("TORCH_DISTRIBUTED_DEBUG");
   return e;
 }
 

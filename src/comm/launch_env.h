@@ -14,7 +14,6 @@ class Store;
 namespace trireme::comm {
 
 using Environment = std::map<std::string, std::string>;
-Environment read_environment(const char* const* variables);  // main's `environ`
 
 enum class LaunchSource { single, torchrun, slurm, trireme };
 const char* name_of(LaunchSource source);
@@ -30,6 +29,7 @@ struct LaunchEnv {
   bool serves_store = false;  // this process runs the store's server: rank 0 where no launcher does
   int attempt = 0;            // of torchrun, which restarts with the same store
   std::string interface;      // GLOO_SOCKET_IFNAME
+  bool libtorch_log = false;  // TORCH_CPP_LOG_LEVEL or TORCH_DISTRIBUTED_DEBUG is set
   bool operator==(const LaunchEnv&) const = default;
 };
 
@@ -44,7 +44,8 @@ std::string first_host(const std::string& node_list);
 int tasks_on_node(const std::string& tasks_per_node, int node, const std::string& variable);
 
 // The store of the run, one client connection; in memory for a single rank. RuntimeFailure where it cannot be reached
-// within the time-out. Keys live under rank_keys().
+// within the time-out. Keys live under rank_keys(). Unless env.libtorch_log, libtorch's own log of failing connections
+// (with backtraces, before our one line) is turned off for the process.
 c10::intrusive_ptr<c10d::Store> connect_store(const LaunchEnv& env, std::chrono::milliseconds timeout);
 
 // A view of a bare store with the prefix under which ranks of this attempt keep their keys.
