@@ -67,6 +67,13 @@ DeviceCurves::DeviceCurves(const Device& d, DType dtype, int threads) : launch_(
   } else {
     notes_.push_back("attention: no curve, gemm's used for a head's square");
   }
+  // A factor is a ratio: it is not scaled, and nothing is said where it is missing for a dtype.
+  const SegmentTable* nearest = nullptr;
+  for (const SegmentTable& t : d.segments)
+    if (t.dtype == dtype &&
+        (!nearest || thread_distance(t.threads, threads) <= thread_distance(nearest->threads, threads)))
+      nearest = &t;
+  if (nearest) segments_ = {*nearest};
   for (const MemoryUse use : {MemoryUse::copy, MemoryUse::elementwise, MemoryUse::optimizer}) {
     std::vector<MemoryCurve> of_use;
     for (const MemoryCurve& c : d.memory)
@@ -91,6 +98,13 @@ FlopsPerSecond DeviceCurves::attention(double sequence, double heads, double hea
   const Scaled& s = backward ? attention_backward_ : attention_forward_;
   if (s.surface.empty()) return gemm(sequence, sequence, head_dim);
   return FlopsPerSecond(s.scale * s.surface.at({sequence, heads, head_dim}));
+}
+
+double DeviceCurves::segment_factor(const std::string& segment, const std::string& layer, const std::string& pass) const {
+  for (const SegmentTable& t : segments_)
+    for (std::size_t i = 0; i < t.factor.size(); ++i)
+      if (t.segment[i] == segment && t.layer[i] == layer && t.pass[i] == pass) return t.factor[i];
+  return 1;
 }
 
 BytesPerSecond DeviceCurves::memory(MemoryUse use, double bytes) const {

@@ -20,6 +20,8 @@ class DeviceCurves {
   FlopsPerSecond grouped_gemm(double rows_per_group, double n, double k, double groups) const;
   FlopsPerSecond attention(double sequence, double heads, double head_dim, bool backward) const;
   BytesPerSecond memory(MemoryUse use, double bytes) const;
+  // Of a whole segment over its operators' sum (SegmentTable); 1 where none was measured.
+  double segment_factor(const std::string& segment, const std::string& layer, const std::string& pass) const;
   Seconds launch() const { return launch_; }
   FlopsPerSecond peak() const { return peak_; }  // of the whole device
 
@@ -37,6 +39,7 @@ class DeviceCurves {
 
   Scaled gemm_, grouped_gemm_, attention_forward_, attention_backward_;
   Scaled memory_[3];
+  std::vector<SegmentTable> segments_;  // of the nearest thread count: one, or none
   Seconds launch_;
   FlopsPerSecond peak_;
   bool measured_ = true;

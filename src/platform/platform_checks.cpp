@@ -67,6 +67,15 @@ void check(const PlatformSpec& p, const std::string& file_name) {
   }
   for (std::size_t i = 0; i < d.memory.size(); ++i)
     c.columns(key("device.memory", i), {{"bytes", &d.memory[i].bytes}, {"GBps", &d.memory[i].bytes_per_s}});
+  for (std::size_t i = 0; i < d.segments.size(); ++i) {
+    const auto& t = d.segments[i];
+    const std::string table = key("device.segment", i);
+    c.columns(table, {{"factor", &t.factor}});
+    for (const auto& [name, words] : {std::pair{"segment", &t.segment}, {"layer", &t.layer}, {"pass", &t.pass}})
+      if (words->size() != t.factor.size())
+        c.fail(fmt::format("{}.{}", table, name), fmt::format("{} values", words->size()),
+               fmt::format("as many values as factor ({})", t.factor.size()));
+  }
   for (std::size_t i = 0; i < p.host.busy.size(); ++i) {
     const auto& t = p.host.busy[i];
     c.columns(key("host.busy", i), {{"ranks", &t.ranks}, {"slow_down", &t.slow_down}, {"hand_over_us", &t.hand_over_s}});

@@ -64,6 +64,11 @@ Device read_device(ConfigTable t) {
                         .source = read_source(c), .bytes = column(c, "bytes"),
                         .bytes_per_s = column(c, "GBps", giga)});
   }
+  for (ConfigTable& c : t.tables("segment"))
+    d.segments.push_back({.dtype = read_dtype(c), .threads = read_threads(c), .source = read_source(c),
+                          .model = c.string_or("model", ""), .segment = c.strings_or("segment", {}),
+                          .layer = c.strings_or("layer", {}), .pass = c.strings_or("pass", {}),
+                          .factor = column(c, "factor")});
   return d;
 }
 
@@ -194,6 +199,11 @@ std::string to_toml(const PlatformSpec& p) {
   for (const MemoryCurve& c : d.memory)
     out += heading("device.memory", nullptr, c.threads, c.source) +
            fmt::format("use = \"{}\"\nbytes = {}\nGBps = {}\n", name(c.use), list(c.bytes), list(c.bytes_per_s, giga));
+  const auto words = [](const std::vector<std::string>& of) { return nlohmann::json(of).dump(); };
+  for (const SegmentTable& c : d.segments)
+    out += heading("device.segment", &c.dtype, c.threads, c.source) +
+           fmt::format("model = {}\nsegment = {}\nlayer = {}\npass = {}\nfactor = {}\n", nlohmann::json(c.model).dump(),
+                       words(c.segment), words(c.layer), words(c.pass), list(c.factor));
   out += fmt::format("\n[host]\ncores = {}\nmemory_GiB = {:.6g}\nranks = {}\n", p.host.cores, p.host.memory_bytes / GiB,
                      p.host.ranks);
   for (const BusyTable& b : p.host.busy)

@@ -63,6 +63,18 @@ struct MemoryCurve {
   bool operator==(const MemoryCurve&) const = default;
 };
 
+// Measured time of whole segments over the sum of their operators on the curves above: what routing, permutation, fused
+// passes and caches make of it. Columns of names: "attention", "moe" (or "dense", "end"), "forward" (or "backward").
+struct SegmentTable {
+  DType dtype = DType::float32;
+  int threads = 0;
+  Source source = Source::guess;
+  std::string model;  // whose segments were measured
+  std::vector<std::string> segment, layer, pass;
+  std::vector<double> factor;
+  bool operator==(const SegmentTable&) const = default;
+};
+
 struct Device {
   std::string name = "cpu";
   std::string kind = "cpu";       // cpu: ranks share the host's cores; cuda: each rank has a device of its own
@@ -74,6 +86,7 @@ struct Device {
   std::vector<GroupedGemmCurve> grouped_gemm;
   std::vector<AttentionCurve> attention;
   std::vector<MemoryCurve> memory;
+  std::vector<SegmentTable> segments;  // may be empty: factors of 1
   bool operator==(const Device&) const = default;
 };
 
@@ -139,8 +152,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GroupedGemmCurve, dtype, threads, source, row
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttentionCurve, dtype, threads, source, sequence, heads, head_dim,
                                    forward_flops_per_s, backward_flops_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryCurve, use, threads, source, bytes, bytes_per_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SegmentTable, dtype, threads, source, model, segment, layer, pass, factor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Device, name, kind, memory_bytes, launch_s, launch_source, peaks, gemm, grouped_gemm,
-                                   attention, memory)
+                                   attention, memory, segments)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BusyTable, threads, source, ranks, slow_down, hand_over_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Host, cores, memory_bytes, ranks, busy)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, level, source, latency_s, bytes, bytes_per_s)

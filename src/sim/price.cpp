@@ -78,7 +78,9 @@ class Pricer {
       parts.push_back(explain_operator(op, curves_));
       sum += parts.back().seconds;
     }
-    return sum;
+    const double factor = segment_factor(curves_, run_.model, a.segment, a.layer, a.pass);
+    if (factor != 1 && sum > 0) parts.push_back({"the rest", sum * (factor - 1), fmt::format("the segment as a whole took {:.2f} times its operators", factor)});
+    return sum * factor;
   }
 
   Term reduction(Axis axis, int s, double bytes) const {
@@ -182,6 +184,11 @@ class Pricer {
 };
 
 }  // namespace
+
+double segment_factor(const platform::DeviceCurves& curves, const model::ModelSpec& spec, Segment segment, int layer, Pass pass) {
+  return curves.segment_factor(model::name_of(segment), layer < 0 ? "end" : spec.is_moe(layer) ? "moe" : "dense",
+                               pass == Pass::forward ? "forward" : "backward");
+}
 
 int threads_of_rank(const plan::RunSpec& run, const platform::PlatformSpec& platform, int world) {
   if (platform.device.kind != "cpu") return 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "plan/run_files.h"
+#include "platform/device_curves.h"
 #include "platform/platform_spec.h"
 #include "sim/operator_cost.h"
 #include "sim/simulate.h"
@@ -24,6 +25,10 @@ struct Priced {
 // Optimizer: its bytes at the measured rate of such a pass. ConfigError where the platform lacks a link that the mesh
 // needs.
 Priced price(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform);
+
+// Of a segment's time over the sum of its operators, as measured (platform::SegmentTable).
+double segment_factor(const platform::DeviceCurves& curves, const model::ModelSpec& spec, model::Segment segment, int layer,
+                      model::Pass pass);
 
 // Threads of a rank: run.device.threads, else the host's cores shared by its ranks, at least 1; 0 on accelerators.
 int threads_of_rank(const plan::RunSpec& run, const platform::PlatformSpec& platform, int world);

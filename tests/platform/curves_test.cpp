@@ -37,6 +37,16 @@ TEST(DeviceCurves, FallsBackOnGemmForGroups) {
   EXPECT_EQ(c.grouped_gemm(16, 64, 64, 8).value, c.gemm(16, 64, 64).value);
 }
 
+TEST(DeviceCurves, TakesSegmentFactorsOfTheNearestThreads) {
+  Device d = device();
+  for (int threads : {1, 8})
+    d.segments.push_back({.threads = threads, .segment = {"experts"}, .layer = {"moe"}, .pass = {"forward"}, .factor = {1.0 + threads}});
+  EXPECT_EQ(DeviceCurves(d, DType::float32, 2).segment_factor("experts", "moe", "forward"), 2);
+  EXPECT_EQ(DeviceCurves(d, DType::float32, 16).segment_factor("experts", "moe", "forward"), 9);
+  EXPECT_EQ(DeviceCurves(d, DType::float32, 2).segment_factor("experts", "moe", "backward"), 1);   // none was measured
+  EXPECT_EQ(DeviceCurves(d, DType::bfloat16, 2).segment_factor("experts", "moe", "forward"), 1);
+}
+
 PlatformSpec network() {
   PlatformSpec p;
   p.links = {{.level = "host", .latency_s = 1e-4, .bytes = {1000}, .bytes_per_s = {1e9}}};

@@ -90,6 +90,20 @@ TEST(PlatformFile, TheBuiltInGuessIsTheFileOfTheSameName) {
   EXPECT_EQ(parse_platform(text.str(), "laptop.toml"), default_platform());
 }
 
+TEST(PlatformFile, KeepsSegmentFactors) {
+  PlatformSpec p = default_platform();
+  p.device.segments = {{.threads = 1, .source = Source::measured, .model = "a \"small\" one", .segment = {"experts", "head"},
+                        .layer = {"moe", "end"}, .pass = {"backward", "forward"}, .factor = {1.25, 0.9}}};
+  EXPECT_EQ(parse_platform(to_toml(p), "again").device.segments, p.device.segments);
+  p.device.segments[0].pass.pop_back();
+  try {
+    parse_platform_json(nlohmann::json(p).dump(), "p.json");
+    FAIL() << "accepted";
+  } catch (const ConfigError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("device.segment[0].pass"));
+  }
+}
+
 TEST(PlatformFile, NamesAnUnknownKey) {
   EXPECT_THAT(error_of(replaced(least, "launch_us", "launch_ms")), HasSubstr("device.launch_us"));
   EXPECT_THAT(error_of(replaced(least, "latency_us = 50", "latency_us = 50\nlane = 1")), HasSubstr("link[0].lane"));

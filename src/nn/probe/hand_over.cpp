@@ -1,0 +1,44 @@
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "nn/probe/compute_probe.h"
+
+namespace trireme::nn {
+
+double probe_hand_over(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int turn = 0;  // 0: ours, 1: the other's, 2: the end
+  std::thread other([&] {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return turn != 0; });
+      if (turn == 2) return;
+      turn = 0;
+      changed.notify_all();
+    }
+  });
+  std::vector<double> trips;
+  const auto begin = Clock::now();
+  {
+    std::unique_lock lock(mutex);
+    while (trips.size() < 20 || std::chrono::duration<double>(Clock::now() - begin).count() < seconds) {
+      const auto start = Clock::now();
+      turn = 1;
+      changed.notify_all();
+      changed.wait(lock, [&] { return turn == 0; });
+      trips.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    }
+    turn = 2;
+  }
+  changed.notify_all();
+  other.join();
+  std::nth_element(trips.begin(), trips.begin() + trips.size() / 2, trips.end());
+  return std::max(trips[trips.size() / 2] / 2, 1e-9);
+}
+
+}  // namespace trireme::nn
