@@ -42,8 +42,8 @@ void Executor::raise(std::exception_ptr error, const plan::Action& action) const
     if (!failure.detail().group.empty()) detail.group = failure.detail().group;
   } catch (const ConfigError&) {
     throw;
-  } catch (const std::logic_error&) {
-    throw;  // a failed check
+  } catch (const std::logic_error& bug) {  // a failed check
+    throw std::logic_error(fmt::format("{} (rank {}, {})", bug.what(), detail.rank, detail.operation));
   } catch (const std::exception& other) {
     detail.reason = comm::error_text(other);
   }

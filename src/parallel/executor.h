@@ -27,7 +27,8 @@ class Executor {
   ~Executor();
 
   // One step. Always on the same thread. The first failure of any lane is thrown as RuntimeFailure with the rank, the
-  // action and its group; ConfigError and failed checks keep their kind. Afterwards the executor is of no use.
+  // action and its group; a failed check stays a std::logic_error, with rank and action; a ConfigError stays as it is.
+  // Afterwards the executor is of no use.
   StepResult run();
 
  private:

@@ -197,8 +197,13 @@ TEST(Executor, BadInputAndBugsKeepTheirKind) {
   Executor first(stage, recorder, {});
   EXPECT_THROW(first.run(), ConfigError);
   recorder.body = [](const Action&) { TRIREME_CHECK(1 + 1 == 3); };
-  Executor second(stage, recorder, {});
-  EXPECT_THROW(second.run(), std::logic_error);
+  Executor second(stage, recorder, {.rank = 3});
+  try {
+    second.run();
+    FAIL() << "no bug";
+  } catch (const std::logic_error& bug) {
+    EXPECT_THAT(bug.what(), ::testing::AllOf(HasSubstr("1 + 1 == 3"), HasSubstr("rank 3"), HasSubstr("forward")));
+  }
 }
 
 TEST(LaneStreams, IssueInTheTotalOrder) {

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "nn/router.h"
 #include "plan/all_to_all/generators.h"
 #include "support/rank_threads.h"
 
@@ -95,6 +96,41 @@ TEST_P(ExpertExchangeTest, WithoutABackwardNothingIsRemembered) {
     EXPECT_EQ(exchanges.num_remembered(), 1);
     exchanges.run(exchange(model::Segment::combine, Pass::forward), sent, false);
     EXPECT_EQ(exchanges.num_remembered(), 0);
+  });
+}
+
+TEST_P(ExpertExchangeTest, ProbabilitiesOfOneOverKGiveBackTheTokensAndTheirGradient) {
+  // Megatron's dispatcher identity: experts that return row * score, scores 1 / k, summed over a token's k slots.
+  const int ep = GetParam();
+  constexpr std::int64_t tokens = 5, k = 2, hidden = 3;
+  testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
+    ExpertExchange exchanges(communicator.group(plan::Axis::ep), plan::make_pattern("flat", ep), num_experts);
+    at::Tensor experts_TK = at::empty({tokens, k}, at::kLong);
+    for (std::int64_t t = 0; t < tokens; ++t)
+      for (std::int64_t slot = 0; slot < k; ++slot) experts_TK[t][slot] = (3 * t + rank + slot) % num_experts;
+    const at::Tensor x_TD = at::arange(tokens * hidden, at::kDouble).view({tokens, hidden}) + 100.0 * rank;
+    const at::Tensor grad_TD = x_TD * 2 + 1;
+    nn::Boundary b;
+    b.routing = nn::make_routing(experts_TK, num_experts);
+    const at::Tensor token_R = b.routing->order_R.div(k, "floor");
+    const auto to_tokens = [&](const at::Tensor& rows) {
+      return rows.index_select(0, b.routing->inverse_R).view({tokens, k, hidden}).sum(1);
+    };
+    b.rows_RD = x_TD.index_select(0, token_R);
+    b.scores_R = at::full({tokens * k}, 1.0 / k, at::kDouble);
+    nn::Boundary at_experts = exchanges.run(exchange(model::Segment::dispatch, Pass::forward), b, true);
+    const at::Tensor scores = at_experts.scores_R.unsqueeze(1);
+    at_experts.rows_RD = at_experts.rows_RD * scores;
+    const nn::Boundary back = exchanges.run(exchange(model::Segment::combine, Pass::forward), at_experts, true);
+    EXPECT_TRUE(to_tokens(back.rows_RD).equal(x_TD));
+
+    nn::Boundary gradient;
+    gradient.rows_RD = grad_TD.index_select(0, token_R);  // of the sum over slots
+    gradient = exchanges.run(exchange(model::Segment::combine, Pass::backward), gradient, true);
+    gradient.rows_RD = gradient.rows_RD * scores;
+    gradient.scores_R = gradient.rows_RD.select(1, 0);
+    gradient = exchanges.run(exchange(model::Segment::dispatch, Pass::backward), gradient, true);
+    EXPECT_TRUE(to_tokens(gradient.rows_RD).equal(grad_TD));
   });
 }
 
