@@ -44,8 +44,7 @@ struct ConfigTable::Node {
   }
 
   void known_keys(std::vector<std::string>& out) const {
-    for (const std::string& key : asked)
-      if (!children.contains(key)) out.push_back(prefix + key);
+    for (const std::string& key : asked) out.push_back(prefix + key);
     for (const auto& [key, child] : children) child->known_keys(out);
     for (const auto& [key, list] : lists)
       for (const auto& child : list) child->known_keys(out);

@@ -26,10 +26,17 @@ std::string nearest_key(const std::string& key, const std::vector<std::string>& 
   std::string best;
   std::size_t smallest = std::max<std::size_t>(2, last(key).size() / 3) + 1;
   for (const std::string& candidate : known) {
-    // Within the same table a typing error; with the same last part the wrong table.
-    const std::size_t distance = last(candidate) == last(key)   ? 1
-                                 : table(candidate) == table(key) ? edit_distance(last(candidate), last(key))
-                                                                  : edit_distance(candidate, key);
+    const std::string theirs = last(candidate), ours = last(key);
+    const std::string& shorter = theirs.size() < ours.size() ? theirs : ours;
+    const std::string& longer = theirs.size() < ours.size() ? ours : theirs;
+    std::size_t distance = edit_distance(candidate, key);
+    if (table(candidate) == table(key)) {
+      distance = edit_distance(theirs, ours);
+      // "experts" for "num_experts".
+      if (shorter.size() >= 4 && longer.find(shorter) != std::string::npos) distance = std::min<std::size_t>(distance, 2);
+    } else if (theirs == ours) {
+      distance = 1;
+    }
     if (distance < smallest) {
       smallest = distance;
       best = candidate;

@@ -1,0 +1,169 @@
+#include "model/hf_config.h"
+
+#include <gmock/gmock.h>
+
+#include "base/errors.h"
+
+namespace trireme::model {
+namespace {
+
+using nlohmann::json;
+
+// What transformers 5.24 writes for MixtralConfig() and Qwen3MoeConfig(), without the fields of no consequence.
+const json kMixtral5 = json::parse(R"({"model_type": "mixtral", "vocab_size": 32000, "hidden_size": 4096,
+  "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+  "head_dim": null, "hidden_act": "silu", "max_position_embeddings": 131072, "initializer_range": 0.02,
+  "rms_norm_eps": 1e-05, "tie_word_embeddings": false, "sliding_window": null, "attention_dropout": 0.0,
+  "num_experts_per_tok": 2, "num_local_experts": 8, "output_router_logits": false, "router_aux_loss_coef": 0.001,
+  "router_jitter_noise": 0.0, "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"}})");
+const json kQwen5 = json::parse(R"({"model_type": "qwen3_moe", "vocab_size": 151936, "hidden_size": 2048,
+  "intermediate_size": 6144, "num_hidden_layers": 24, "num_attention_heads": 32, "num_key_value_heads": 4,
+  "hidden_act": "silu", "max_position_embeddings": 32768, "initializer_range": 0.02, "rms_norm_eps": 1e-06,
+  "tie_word_embeddings": false, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+  "attention_bias": false, "use_sliding_window": false, "sliding_window": null, "attention_dropout": 0.0,
+  "decoder_sparse_step": 1, "moe_intermediate_size": 768, "num_experts_per_tok": 8, "num_local_experts": 128,
+  "norm_topk_prob": false, "router_aux_loss_coef": 0.001, "mlp_only_layers": []})");
+
+json with(json config, const char* patch) {
+  config.merge_patch(json::parse(patch));
+  return config;
+}
+
+// merge_patch removes keys that are null in the patch; this sets them.
+json with_null(json config, const char* key) {
+  config[key] = nullptr;
+  return config;
+}
+
+std::string error_of(const json& config) {
+  try {
+    from_hf_config(config, "config.json");
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(HfConfig, Mixtral) {
+  const ModelSpec spec = from_hf_config(kMixtral5, "config.json");
+  EXPECT_EQ(spec.family, Family::mixtral);
+  EXPECT_EQ(spec.hidden, 4096);
+  EXPECT_EQ(spec.attention.head_dim, 128);
+  EXPECT_EQ(spec.attention.num_kv_heads, 8);
+  EXPECT_EQ(spec.attention.rope_theta, 1e6);
+  EXPECT_EQ(spec.norm_eps, 1e-5);
+  EXPECT_EQ(spec.moe.num_experts, 8);
+  EXPECT_EQ(spec.moe.expert_ffn, 14336);
+  EXPECT_TRUE(spec.moe.router.renormalise);
+  EXPECT_FALSE(spec.attention.qk_norm);
+  EXPECT_EQ(spec.num_moe_layers(), 32);
+  // Absent keys have transformers' defaults, which are these.
+  EXPECT_EQ(from_hf_config({{"model_type", "mixtral"}}, "config.json"), spec);
+  // transformers 4.
+  const json four = with(kMixtral5, R"({"rope_parameters": null, "rope_theta": 1000000.0})");
+  ASSERT_FALSE(four.contains("rope_parameters"));
+  EXPECT_EQ(from_hf_config(four, "config.json"), spec);
+}
+
+TEST(HfConfig, Qwen3Moe) {
+  const ModelSpec spec = from_hf_config(kQwen5, "config.json");
+  EXPECT_EQ(spec.family, Family::qwen3_moe);
+  EXPECT_TRUE(spec.attention.qk_norm);
+  EXPECT_EQ(spec.attention.head_dim, 64);  // 2048 / 32: transformers' getattr(config, "head_dim", quotient)
+  EXPECT_EQ(spec.attention.rope_theta, 1e4);
+  EXPECT_EQ(spec.moe.num_experts, 128);
+  EXPECT_EQ(spec.moe.expert_ffn, 768);
+  EXPECT_FALSE(spec.moe.router.renormalise);
+  EXPECT_EQ(from_hf_config({{"model_type", "qwen3_moe"}}, "config.json"), spec);
+  const ModelSpec other = from_hf_config(
+      with(kQwen5, R"({"head_dim": 128, "norm_topk_prob": true, "attention_bias": true, "num_local_experts": null,
+                       "num_experts": 64, "tie_word_embeddings": true})"), "config.json");
+  EXPECT_EQ(other.attention.head_dim, 128);
+  EXPECT_TRUE(other.moe.router.renormalise);
+  EXPECT_TRUE(other.attention.bias && other.attention.output_bias);
+  EXPECT_EQ(other.moe.num_experts, 64);
+  EXPECT_TRUE(other.tied_embeddings);
+}
+
+// transformers: layer i is MoE if i is not in mlp_only_layers and (i + 1) % decoder_sparse_step == 0.
+TEST(HfConfig, QwenDenseLayersMustComeFirst) {
+  const ModelSpec spec = from_hf_config(with(kQwen5, R"({"mlp_only_layers": [1, 0]})"), "config.json");
+  EXPECT_EQ(spec.num_dense_layers, 2);
+  EXPECT_EQ(spec.dense_ffn, 6144);
+  EXPECT_EQ(error_of(with(kQwen5, R"({"mlp_only_layers": [0, 3]})")),
+            "config.json: mlp_only_layers = [0,3]: makes layer 3 dense after MoE layer 1: dense layers must come first");
+  EXPECT_EQ(error_of(with(kQwen5, R"({"decoder_sparse_step": 2})")),
+            "config.json: decoder_sparse_step = 2: makes layer 2 dense after MoE layer 1: dense layers must come first");
+  // Step 2 with two layers: layer 0 dense, layer 1 MoE.
+  EXPECT_EQ(from_hf_config(with(kQwen5, R"({"decoder_sparse_step": 2, "num_hidden_layers": 2})"), "c").num_dense_layers,
+            1);
+}
+
+TEST(HfConfig, WhatWouldChangeTheMathematicsIsRefused) {
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"sliding_window": 4096})")),
+            "config.json: sliding_window = 4096: sliding-window attention is not supported: expected null");
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"sliding_window": 131072})")), "no error");  // never masks
+  EXPECT_EQ(error_of(with(kQwen5, R"({"use_sliding_window": true, "sliding_window": 4096})")),
+            "config.json: use_sliding_window = true: sliding-window attention is not supported: expected false");
+  EXPECT_EQ(error_of(with(kQwen5, R"({"sliding_window": 4096})")), "no error");  // switched off
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"hidden_act": "gelu"})")),
+            "config.json: hidden_act = \"gelu\": must be \"silu\"");
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"rope_parameters": {"rope_type": "yarn"}})")),
+            "config.json: rope_parameters.rope_type = \"yarn\": scaled rotary positions are not supported: expected "
+            "\"default\"");
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"rope_scaling": {"type": "linear", "factor": 2.0}})")),
+            "config.json: rope_scaling.type = \"linear\": scaled rotary positions are not supported: expected \"default\"");
+  EXPECT_EQ(error_of(with_null(kMixtral5, "rope_scaling")), "no error");
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"router_jitter_noise": 0.1})")),
+            "config.json: router_jitter_noise = 0.1: must be 0");
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"model_type": "llama"})")),
+            "config.json: model_type = \"llama\": must be \"mixtral\" or \"qwen3_moe\"");
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"hidden_size": "big"})")),
+            "config.json: hidden_size = \"big\": has the wrong type (string)");
+  EXPECT_EQ(error_of(json::array()), "config.json: expected a JSON object");
+}
+
+TEST(HfConfig, ExportReadsBackTheSame) {
+  for (const json& config :
+       {kMixtral5, kQwen5, with(kQwen5, R"({"mlp_only_layers": [0], "attention_bias": true, "norm_topk_prob": true,
+                                            "head_dim": 128, "tie_word_embeddings": true})")}) {
+    const ModelSpec spec = from_hf_config(config, "config.json");
+    const json out = to_hf_config(spec, spec.family);
+    EXPECT_EQ(from_hf_config(out, "out.json"), spec) << out.dump(1);
+    json four = out;
+    four.erase("rope_parameters");
+    EXPECT_EQ(from_hf_config(four, "out.json"), spec);
+    json five = out;
+    five.erase("rope_theta");
+    EXPECT_EQ(from_hf_config(five, "out.json"), spec);
+  }
+}
+
+TEST(HfConfig, ExportNamesWhatAFamilyCannotExpress) {
+  const auto error = [](auto change, Family family) -> std::string {
+    ModelSpec spec = from_hf_config(family == Family::mixtral ? kMixtral5 : kQwen5, "config.json");
+    change(spec);
+    try {
+      to_hf_config(spec, family);
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error([](ModelSpec& s) { s.moe.shared_ffn = 64; }, Family::mixtral),
+            "model.moe.shared_ffn = 64: Mixtral cannot express it: it has no shared experts");
+  EXPECT_EQ(error([](ModelSpec& s) { s.num_dense_layers = 1; }, Family::mixtral),
+            "model.num_dense_layers = 1: Mixtral cannot express it: all its layers are MoE layers");
+  EXPECT_EQ(error([](ModelSpec& s) { s.attention.qk_norm = true; }, Family::mixtral),
+            "model.attention.qk_norm = true: Mixtral cannot express it: it has no query and key norms");
+  EXPECT_EQ(error([](ModelSpec& s) { s.attention.qk_norm = false; }, Family::qwen3_moe),
+            "model.attention.qk_norm = false: Qwen3-MoE cannot express it: it has query and key norms");
+  EXPECT_EQ(error([](ModelSpec& s) { s.moe.router.score = ScoreFunction::sigmoid; }, Family::qwen3_moe),
+            "model.moe.router.score = sigmoid: Qwen3-MoE cannot express it: its scores are softmax");
+  EXPECT_EQ(error([](ModelSpec& s) { s.attention.bias = true; }, Family::qwen3_moe),
+            "model.attention.output_bias = false: Qwen3-MoE cannot express it: one setting covers all four projections");
+  EXPECT_THROW(to_hf_config({}, Family::trireme), ConfigError);
+}
+
+}  // namespace
+}  // namespace trireme::model

@@ -1,0 +1,200 @@
+#include "plan/run_spec.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/errors.h"
+
+namespace trireme::plan {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const char* kRun = R"(name = "r"
+folder = "../out/r"
+[model]
+vocab_size = 264
+hidden = 64
+num_layers = 4
+dense_ffn = 128
+num_dense_layers = 1
+[model.attention]
+num_heads = 4
+[model.moe]
+num_experts = 16
+expert_ffn = 32
+[model.moe.router]
+top_k = 2
+[layout]
+pp = 2
+ep = 2
+schedule = "gpipe"
+[batch]
+sequence_length = 128
+micro_batch = 2
+global_batch = 24
+[train]
+steps = 30
+eval_sequences = 8
+[train.optimizer]
+learning_rate = 1e-3
+[train.schedule]
+kind = "wsd"
+decay_steps = 5
+[data]
+train = "tokens/t"
+valid = "tokens/v"
+[device]
+dtype = "bfloat16"
+)";
+
+std::string error_of(const std::vector<std::string>& overrides, const std::string& text = kRun) {
+  try {
+    parse_run(text, "configs/r.toml", overrides);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(RunSpec, ReadsKeysAndDefaults) {
+  const RunSpec run = parse_run(kRun, "/configs/r.toml");
+  EXPECT_EQ(run.name, "r");
+  EXPECT_EQ(run.layout.pp, 2);
+  EXPECT_EQ(run.layout.dp, 0);
+  EXPECT_EQ(run.layout.schedule, "gpipe");
+  EXPECT_EQ(run.batch.sequence_length, 128);
+  EXPECT_EQ(run.train.optimizer.learning_rate, 1e-3);
+  EXPECT_EQ(run.train.optimizer.beta2, 0.95);
+  EXPECT_EQ(run.train.schedule.kind, "wsd");
+  EXPECT_EQ(run.device.dtype, DType::bfloat16);
+  EXPECT_EQ(run.device.reduce_dtype, DType::float32);  // max(float32, dtype)
+  EXPECT_EQ(parse_run(kRun, "r.toml", {"device.dtype=float64"}).device.reduce_dtype, DType::float64);
+  // Paths are relative to the file.
+  EXPECT_EQ(run.folder, "/out/r");
+  EXPECT_EQ(run.data.train, "/configs/tokens/t");
+  EXPECT_EQ(parse_run(kRun, "/configs/r.toml", {"data.train=random"}).data.train, "random");
+}
+
+TEST(RunSpec, PathsOfTheCommandLineAreRelativeToTheCurrentFolder) {
+  const RunSpec run = parse_run(kRun, "/configs/r.toml", {"data.train=x/t", "folder=/abs/f"});
+  EXPECT_EQ(run.data.train, (fs::current_path() / "x/t").string());
+  EXPECT_EQ(run.folder, "/abs/f");
+  EXPECT_EQ(run.data.valid, "/configs/tokens/v");
+}
+
+TEST(RunSpec, WritesWhatItReads) {
+  const RunSpec run = parse_run(kRun, "configs/r.toml",
+                                {"layout.stage_layers=[3,1]", "platform=p.toml", "checkpoint.initial=w",
+                                 "checkpoint.every=7", "device.reduce_dtype=bfloat16", "layout.dp=2", "timeout_s=5.5",
+                                 "train.seed=9", "data.reset_at_documents=false"});
+  EXPECT_THAT(run.layout.stage_layers, ElementsAre(3, 1));
+  EXPECT_EQ(parse_run(to_toml(run), run.file), run);
+  const RunSpec plain = parse_run(kRun, "configs/r.toml");
+  EXPECT_EQ(parse_run(to_toml(plain), plain.file), plain);
+}
+
+TEST(RunSpec, BadKeysAndTypes) {
+  EXPECT_EQ(error_of({"layout.schedul=gpipe"}),
+            "--set: layout.schedul = \"gpipe\": unknown key; did you mean layout.schedule?");
+  EXPECT_EQ(error_of({"layout.stages=3"}), "--set: layout.stages = 3: unknown key");
+  EXPECT_EQ(error_of({}, std::string(kRun) + "[training]\nsteps = 3\n"),
+            "configs/r.toml: training = { ... }: unknown key; did you mean train?");
+  EXPECT_EQ(error_of({}, std::string("pp = 2\n") + kRun),
+            "configs/r.toml: pp = 2: unknown key; did you mean layout.pp?");
+  EXPECT_EQ(error_of({"layout.pp=two"}), "--set: layout.pp = \"two\": expected an integer, found a string");
+  EXPECT_EQ(error_of({"train.steps=0"}), "--set: train.steps = 0: must be at least 1");
+  EXPECT_EQ(error_of({"train.optimizer.beta2=1"}), "--set: train.optimizer.beta2 = 1: must be below 1");
+  EXPECT_EQ(error_of({"layout.schedule=zigzag"}),
+            "--set: layout.schedule = \"zigzag\": must be one of gpipe, 1f1b");
+  EXPECT_EQ(error_of({"layout.all_to_all=x"}), "--set: layout.all_to_all = \"x\": must be one of flat");
+  EXPECT_THAT(error_of({"device.dtype=fp16"}), HasSubstr("must be one of float32, float64, bfloat16, float16"));
+  EXPECT_THAT(error_of({"train.schedule.kind=step"}), HasSubstr("must be one of cosine, wsd, constant"));
+  EXPECT_THAT(error_of({"device.device=tpu"}), HasSubstr("must be one of cpu, cuda"));
+}
+
+TEST(RunSpec, ValuesThatDoNotFit) {
+  EXPECT_EQ(error_of({"layout.ep=3"}), "--set: layout.ep = 3: must divide model.moe.num_experts (16)");
+  EXPECT_EQ(error_of({"layout.pp=5"}), "--set: layout.pp = 5: more stages than model.num_layers (4)");
+  EXPECT_EQ(error_of({"batch.global_batch=25"}),
+            "--set: batch.global_batch = 25: must be a multiple of batch.micro_batch (2)");
+  EXPECT_EQ(error_of({"layout.dp=10"}),
+            "configs/r.toml: batch.global_batch = 24: must be a multiple of batch.micro_batch (2) times layout.dp (10)");
+  EXPECT_EQ(error_of({"layout.dp=3"}), "configs/r.toml: layout.ep = 2: must divide layout.dp (3)");
+  EXPECT_EQ(error_of({"layout.stage_layers=[2,1]"}),
+            "--set: layout.stage_layers = [ 2, 1 ]: must be positive and sum to model.num_layers (4)");
+  EXPECT_EQ(error_of({"layout.stage_layers=[4]"}),
+            "--set: layout.stage_layers = [ 4 ]: must have layout.pp (2) entries");
+  EXPECT_EQ(error_of({"data.valid=\"\""}),
+            "--set: data.valid = \"\": is missing: train.eval_sequences asks for evaluation");
+  EXPECT_EQ(error_of({"model.moe.num_experts=0"}), "configs/r.toml: layout.ep = 2: must be 1: the model has no experts");
+}
+
+TEST(RunSpec, ModelFromAFile) {
+  const fs::path folder = fs::temp_directory_path() / "trireme_run_spec_test";
+  fs::create_directories(folder / "models");
+  std::ofstream(folder / "models/m.toml")
+      << "[model]\nvocab_size = 10\nhidden = 8\nnum_layers = 2\ndense_ffn = 4\nattention = {num_heads = 2}\n";
+  const std::string file = (folder / "r.toml").string();
+  std::ofstream(file) << "[model]\nfile = \"models/m.toml\"\n";
+  EXPECT_EQ(load_run(file).model.hidden, 8);
+  EXPECT_EQ(load_run(file, {"model.hidden=16"}).model.attention.head_dim, 8);
+  EXPECT_EQ(load_run(file).folder, folder / "runs/run");
+  const auto error = [&](const std::string& text, const std::vector<std::string>& overrides) -> std::string {
+    std::ofstream(file) << text;
+    try {
+      load_run(file, overrides);
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error("[model]\nfile = \"models/m.toml\"\n", {"model.hiden=3"}),
+            "--set: model.hiden = 3: unknown key; did you mean model.hidden?");
+  EXPECT_THAT(error("[model]\nfile = \"models/none.toml\"\n", {}), HasSubstr("models/none.toml: no such file"));
+  EXPECT_THAT(error("[model]\nfile = \"models/m.toml\"\nhidden = 9\n", {}),
+              HasSubstr("give either a file or the model's own keys (found model.hidden)"));
+  EXPECT_THAT(error("[model]\nname = \"x\"\n", {}), HasSubstr("model.vocab_size: is missing: an integer is needed"));
+  fs::remove_all(folder);
+  EXPECT_THROW(load_run(file), ConfigError);
+}
+
+TEST(ResolveMesh, DataParallelRanksFollow) {
+  const RunSpec run = parse_run(kRun, "r.toml");
+  EXPECT_EQ(resolve_mesh(run, 4), (Mesh{.pp = 2, .dp = 2, .ep = 2}));
+  EXPECT_EQ(resolve_mesh(run, 8), (Mesh{.pp = 2, .dp = 4, .ep = 2}));
+  EXPECT_EQ(resolve_mesh(parse_run(kRun, "r.toml", {"layout.pp=1", "layout.ep=1"}), 3), (Mesh{.pp = 1, .dp = 3, .ep = 1}));
+}
+
+TEST(ResolveMesh, WhatDoesNotFitIsNamed) {
+  const auto error = [](int ranks, const std::vector<std::string>& overrides) -> std::string {
+    try {
+      resolve_mesh(parse_run(kRun, "r.toml", overrides), ranks);
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error(3, {}), "r.toml: layout.pp = 2: must divide the number of ranks (3)");
+  EXPECT_EQ(error(8, {"layout.dp=2"}),
+            "r.toml: layout.dp = 2: must be 4 for 8 ranks and layout.pp = 2 (0 lets it follow)");
+  EXPECT_EQ(error(6, {}), "r.toml: layout.ep = 2: must divide the data-parallel ranks (6 ranks / layout.pp 2 = 3)");
+  EXPECT_EQ(error(20, {}),
+            "r.toml: batch.global_batch = 24: must be a multiple of batch.micro_batch (2) times the data-parallel ranks "
+            "(10)");
+}
+
+TEST(RunSpec, ShippedRunsAreValidForTheirRanks) {
+  for (const char* name : {"quickstart", "tiny"}) {
+    const RunSpec run = load_run(fs::path(TRIREME_SOURCE_DIR) / "configs/runs" / (std::string(name) + ".toml"));
+    EXPECT_EQ(resolve_mesh(run, 4), (Mesh{.pp = 2, .dp = 2, .ep = 2})) << name;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::plan
