@@ -2,10 +2,10 @@
 """Text to Megatron .bin/.idx token files with a Hugging Face tokenizer.
 
     pip install tokenizers
-    tools/tokenize_hf.py --tokenizer tokenizer.json --input a.txt b.jsonl --output data/mine
+    tools/tokenize_hf.py --tokenizer tokenizer.json --input a.txt b.jsonl --out data/mine
 
---tokenizer is a tokenizer.json, or a folder that holds one. Writes OUTPUT_train.{bin,idx,meta.json} and, unless
---valid-fraction is 0, OUTPUT_valid.*: what `trireme data` writes, for [data] in RUN.toml. Documents are lines of
+--tokenizer is a tokenizer.json, or a folder that holds one. Writes OUT_train.{bin,idx,meta.json} and, unless
+--valid-fraction is 0, OUT_valid.*: what `trireme data` writes, for [data] in RUN.toml. Documents are lines of
 JSON (.jsonl, field --json-key) or, in other files, what blank lines separate. Which side of the split a document goes
 to depends on its text only.
 """
@@ -98,7 +98,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokenizer", required=True, type=Path)
     parser.add_argument("--input", required=True, nargs="+", type=Path)
-    parser.add_argument("--output", required=True, help="prefix of the files")
+    parser.add_argument("--out", dest="output", required=True, help="prefix of the files")
     parser.add_argument("--eos", help="end-of-text token, by its text")
     parser.add_argument("--valid-fraction", type=float, default=0.01)
     parser.add_argument("--json-key", default="text")

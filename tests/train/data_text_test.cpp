@@ -190,12 +190,12 @@ TEST_F(BuildDataset, Errors) {
     return config_error_of([&] { build_dataset(options); });
   };
   EXPECT_THAT(build({.inputs = {path("none.txt")}}), HasSubstr("none.txt: no such file"));
-  EXPECT_THAT(build({}), HasSubstr("--input: at least one text file"));
+  EXPECT_THAT(build({}), HasSubstr("inputs: at least one text file"));
   EXPECT_THAT(build({.inputs = {path("a.txt")}, .tokenizer = "gpt"}), HasSubstr("--tokenizer = gpt"));
   EXPECT_THAT(build({.inputs = {path("a.txt")}, .valid_fraction = 1}), HasSubstr("--valid-fraction = 1: must lie in"));
   EXPECT_THAT(build({.inputs = {path("a.txt")}, .valid_fraction = 0.5}), HasSubstr("leaves no document for"));
   write_file(path("empty.txt"), "\n \n");
-  EXPECT_THAT(build({.inputs = {path("empty.txt")}}), HasSubstr("--input: leaves no document"));
+  EXPECT_THAT(build({.inputs = {path("empty.txt")}}), HasSubstr("inputs: leaves no document"));
   // Nothing is left behind by a failed build.
   for (const auto& entry : std::filesystem::directory_iterator(folder_))
     EXPECT_EQ(entry.path().extension(), ".txt") << entry.path();

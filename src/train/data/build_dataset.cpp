@@ -31,8 +31,8 @@ DatasetMeta describe(const DataBuildOptions& options, const Tokenizer& tokenizer
 }
 
 void check(const DataBuildOptions& options, const Tokenizer& tokenizer) {
-  if (options.inputs.empty()) throw ConfigError({.key = "--input", .allowed = "at least one text file is needed"});
-  if (options.output_prefix.empty()) throw ConfigError({.key = "--output", .allowed = "a prefix is needed"});
+  if (options.inputs.empty()) throw ConfigError({.key = "inputs", .allowed = "at least one text file is needed"});
+  if (options.output_prefix.empty()) throw ConfigError({.key = "--out", .allowed = "a prefix is needed"});
   if (!(options.valid_fraction >= 0 && options.valid_fraction < 1))
     throw ConfigError({.key = "--valid-fraction", .value = fmt::format("{}", options.valid_fraction),
                        .allowed = "must lie in [0, 1)"});
@@ -89,7 +89,7 @@ DataBuildResult build_dataset(const DataBuildOptions& options,
   report(0, true);
 
   if (train.num_documents() == 0 || (valid && valid->num_documents() == 0))
-    throw ConfigError({.key = state.num_documents == 0 ? "--input" : "--valid-fraction",
+    throw ConfigError({.key = state.num_documents == 0 ? "inputs" : "--valid-fraction",
                        .value = state.num_documents == 0 ? "" : fmt::format("{}", options.valid_fraction),
                        .allowed = fmt::format("leaves no document for {}: {} documents were found (--documents says how "
                                               "a text is cut)", train.num_documents() == 0 ? "training" : "validation",

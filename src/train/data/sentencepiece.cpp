@@ -107,7 +107,7 @@ std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& 
 
 void train_sentencepiece(const SentencePieceTraining& options) {
   if (options.kind != "bpe" && options.kind != "unigram")
-    throw ConfigError({.key = "--tokenizer-kind", .value = options.kind, .allowed = "must be bpe or unigram"});
+    throw ConfigError({.key = "--model-type", .value = options.kind, .allowed = "must be bpe or unigram"});
   if (options.vocab_size < 300)
     throw ConfigError({.key = "--vocab-size", .value = fmt::format("{}", options.vocab_size),
                        .allowed = "must be at least 300: 256 bytes, 4 specials and some pieces"});
