@@ -1,5 +1,6 @@
 // What a segment computes, as priced operators, and what it keeps. `sim` prices these on a platform's curves; `nn`
-// performs them, and a test holds the bytes here against what its allocator shows.
+// performs them, and a test holds the bytes here against what its allocator shows. Both describe nn's fused kernels
+// (CPU, float32 and float64); its plain operators (other devices and dtypes) keep more.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -29,6 +30,9 @@ struct Operator {
   int launches = 1;  // framework calls, each with the platform's overhead
 };
 
+// Tokens whose logits exist at one time.
+inline constexpr std::int64_t head_chunk_tokens = 512;
+
 // The sizes that a segment meets on one rank for one micro-batch.
 struct SegmentShape {
   std::int64_t sequences = 1;        // micro-batch size
@@ -38,6 +42,8 @@ struct SegmentShape {
   int local_experts = 0;
   int ep = 1;                        // above 1 the received rows are re-sorted by expert
   DType dtype = DType::float32;
+  int threads = 1;                  // each has scratch of its own
+  bool training = true;             // the head makes its gradient in the forward; an evaluation's only its loss
   std::int64_t tokens() const { return sequences * sequence_length; }
 };
 
@@ -45,7 +51,9 @@ enum class Pass { forward, backward };
 
 std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass, const SegmentShape& shape);
 
-// Memory of one segment for one micro-batch, exactly as `nn` keeps it.
+// Memory of one segment for one micro-batch, exactly as `nn` keeps it. The residual stream (and a shared expert's input
+// or output) that passes through a segment counts in its boundary and input gradient, as whoever holds those holds it.
+// An output that the own backward needs counts in `boundary` and in `saved`.
 struct SegmentMemory {
   Bytes boundary;            // the outputs that go to the next segment or to a message
   Bytes saved;               // kept from the forward for the backward, its own inputs included where they are needed

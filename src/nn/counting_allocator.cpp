@@ -1,51 +1,41 @@
 #include "nn/counting_allocator.h"
 
-#include <atomic>
-
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
-namespace trireme::nn {
+#include <atomic>
 
+namespace trireme::nn {
 namespace {
 
-std::atomic<std::int64_t> held{0}, peak{0};
+std::atomic<std::int64_t> current{0}, peak{0};
 
-void add(std::int64_t bytes) {
-  const std::int64_t now = held.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  std::int64_t highest = peak.load(std::memory_order_relaxed);
-  while (now > highest && !peak.compare_exchange_weak(highest, now, std::memory_order_relaxed)) {
-  }
-}
-
-// What a block needs to be given back and subtracted again.
-struct Block {
-  at::DataPtr inner;
+struct Counted {
+  c10::DataPtr inner;
   std::int64_t bytes;
 };
 
 void release(void* context) {
-  auto* block = static_cast<Block*>(context);
-  held.fetch_sub(block->bytes, std::memory_order_relaxed);
-  delete block;
+  auto* counted = static_cast<Counted*>(context);
+  current.fetch_sub(counted->bytes, std::memory_order_relaxed);
+  delete counted;
 }
 
 class CountingAllocator final : public c10::Allocator {
  public:
   explicit CountingAllocator(c10::Allocator* inner) : inner_(inner) {}
 
-  at::DataPtr allocate(std::size_t bytes) override {
-    at::DataPtr data = inner_->allocate(bytes);
-    void* pointer = data.get();
-    if (pointer == nullptr) return data;
-    add(static_cast<std::int64_t>(bytes));
-    auto* block = new Block{std::move(data), static_cast<std::int64_t>(bytes)};
-    return {pointer, block, &release, c10::DeviceType::CPU};
+  c10::DataPtr allocate(std::size_t bytes) override {
+    auto* counted = new Counted{inner_->allocate(bytes), static_cast<std::int64_t>(bytes)};
+    const std::int64_t now = current.fetch_add(counted->bytes, std::memory_order_relaxed) + counted->bytes;
+    std::int64_t highest = peak.load(std::memory_order_relaxed);
+    while (now > highest && !peak.compare_exchange_weak(highest, now, std::memory_order_relaxed)) {
+    }
+    return {counted->inner.get(), counted, &release, counted->inner.device()};
   }
-  // A raw pointer could not be given back with its size.
-  at::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  // No raw deleter: raw_allocate needs the context to be the data, which it is not here.
   void copy_data(void* destination, const void* source, std::size_t count) const override {
-    inner_->copy_data(destination, source, count);
+    default_copy_data(destination, source, count);
   }
 
  private:
@@ -55,16 +45,15 @@ class CountingAllocator final : public c10::Allocator {
 }  // namespace
 
 void install_counting_allocator() {
-  static CountingAllocator* const allocator = [] {
-    auto* made = new CountingAllocator(c10::GetCPUAllocator());
-    c10::SetCPUAllocator(made, 255);
-    return made;
-  }();
-  (void)allocator;
+  static CountingAllocator* installed = nullptr;
+  if (installed != nullptr) return;
+  // Lives as long as any tensor, so it is never destroyed. A higher priority than libtorch's own replaces that.
+  installed = new CountingAllocator(c10::GetCPUAllocator());
+  c10::SetCPUAllocator(installed, /*priority=*/100);
 }
 
-MemoryCount counted_memory() { return {held.load(std::memory_order_relaxed), peak.load(std::memory_order_relaxed)}; }
-
-void reset_peak_memory() { peak.store(held.load(std::memory_order_relaxed), std::memory_order_relaxed); }
+std::int64_t current_tensor_bytes() { return current.load(std::memory_order_relaxed); }
+std::int64_t peak_tensor_bytes() { return peak.load(std::memory_order_relaxed); }
+void reset_peak_tensor_bytes() { peak.store(current.load(std::memory_order_relaxed), std::memory_order_relaxed); }
 
 }  // namespace trireme::nn

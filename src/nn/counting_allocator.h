@@ -1,20 +1,15 @@
-// Counts what the CPU tensors of this process hold: c10's CPU allocator wrapped, so that everything that torch allocates
-// is seen, autograd's and c10d's buffers too. Accelerators have caching allocators with statistics of their own.
+// An allocator for CPU tensors that counts what is alive, put in front of libtorch's own. One for the process.
 #pragma once
 #include <cstdint>
 
 namespace trireme::nn {
 
-struct MemoryCount {
-  std::int64_t bytes = 0;       // held now
-  std::int64_t peak_bytes = 0;  // highest since the last reset
-};
-
-// From now on allocations are counted; those of before are not, nor their release. Idempotent, and never undone.
+// Makes c10's CPU allocator count from now on; calling it again does nothing. Tensors made before are not counted, and
+// their release is not either. Not to be called while other threads allocate.
 void install_counting_allocator();
-// All zero before it is installed.
-MemoryCount counted_memory();
-// The peak becomes what is held now.
-void reset_peak_memory();
+
+std::int64_t current_tensor_bytes();
+std::int64_t peak_tensor_bytes();  // since the last reset
+void reset_peak_tensor_bytes();    // the peak becomes what is alive now
 
 }  // namespace trireme::nn

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/operators.h"
 #include "nn/boundary.h"
 #include "nn/parameter.h"
 
@@ -22,7 +23,7 @@ struct Part {
 struct ModelOptions {
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;    // of parameters and of compute
-  std::int64_t head_chunk_tokens = 512; // tokens whose logits exist at one time
+  std::int64_t head_chunk_tokens = model::head_chunk_tokens;  // tokens whose logits exist at one time
   bool reference = false;               // plain ATen operators everywhere (the oracle), no fused kernels
 };
 

@@ -1,0 +1,109 @@
+#include "model/operators.h"
+
+#include <gtest/gtest.h>
+
+#include "model/parameters.h"
+
+namespace trireme::model {
+namespace {
+
+ModelSpec spec_with_everything() {
+  ModelSpec s;
+  s.vocab_size = 1000;
+  s.hidden = 64;
+  s.num_layers = 3;
+  s.num_dense_layers = 1;
+  s.dense_ffn = 96;
+  s.attention = {.num_heads = 4, .num_kv_heads = 2, .head_dim = 16, .qk_norm = true};
+  s.moe.num_experts = 8;
+  s.moe.expert_ffn = 24;
+  s.moe.shared_ffn = 40;
+  s.moe.router.top_k = 2;
+  return s;
+}
+
+SegmentShape shape_of(const ModelSpec& s) {
+  return {.sequences = 4, .sequence_length = 128, .rows_sent = 512 * s.moe.router.top_k,
+          .rows_received = 512 * s.moe.router.top_k, .local_experts = s.moe.num_experts};
+}
+
+template <class Visit>
+void each_segment(const ModelSpec& s, const Visit& visit) {
+  visit(Segment::embed, -1);
+  for (int layer = 0; layer < s.num_layers; ++layer) {
+    visit(Segment::attention, layer);
+    if (!s.is_moe(layer)) {
+      visit(Segment::mlp, layer);
+      continue;
+    }
+    visit(Segment::dispatch, layer);
+    visit(Segment::experts, layer);
+    visit(Segment::combine, layer);
+  }
+  visit(Segment::head, -1);
+}
+
+// A matmul of n weights costs 2 n FLOPs a token forward and 4 n backward, so all of them cost 6 x the active matmul
+// parameters; causal attention costs half of 4 S^2 heads head_dim forward and 2.5 times that backward.
+TEST(Operators, FlopsAreThoseOfTheParameters) {
+  const ModelSpec s = spec_with_everything();
+  const SegmentShape shape = shape_of(s);
+  double matmul = 0, attention = 0;
+  each_segment(s, [&](Segment segment, int layer) {
+    for (Pass pass : {Pass::forward, Pass::backward})
+      for (const Operator& op : operators(s, segment, layer, pass, shape))
+        (op.kind == OperatorKind::attention ? attention : matmul) += op.flops.value;
+  });
+  EXPECT_DOUBLE_EQ(matmul, 6.0 * 512 * static_cast<double>(count_parameters(s).active_matmul));
+  EXPECT_DOUBLE_EQ(attention, 3.5 * s.num_layers * 4 * (4.0 * 128 * 128 * 4 * 16 / 2));
+}
+
+TEST(Operators, EvaluationHasNoHeadGradient) {
+  const ModelSpec s = spec_with_everything();
+  SegmentShape shape = shape_of(s);
+  const auto flops = [&] {
+    double sum = 0;
+    for (const Operator& op : operators(s, Segment::head, -1, Pass::forward, shape)) sum += op.flops.value;
+    return sum;
+  };
+  const double training = flops();
+  shape.training = false;
+  EXPECT_DOUBLE_EQ(training, 3 * flops());
+  EXPECT_EQ(segment_memory(s, Segment::head, -1, shape).saved.value, 0);
+}
+
+TEST(Operators, EveryComputingSegmentLaunchesSomething) {
+  const ModelSpec s = spec_with_everything();
+  each_segment(s, [&](Segment segment, int layer) {
+    for (Pass pass : {Pass::forward, Pass::backward}) {
+      int launches = 0;
+      for (const Operator& op : operators(s, segment, layer, pass, shape_of(s))) launches += op.launches;
+      EXPECT_EQ(launches > 0, segment != Segment::dispatch) << name_of(segment);
+    }
+  });
+}
+
+// By hand for 512 tokens, hidden 64, float32: a stream is 128 KiB. The mlp keeps its input, a scale a token and the
+// pre-activations of gate and up (2 x 96 a token).
+TEST(SegmentMemory, DenseLayerByHand) {
+  const ModelSpec s = spec_with_everything();
+  const SegmentMemory m = segment_memory(s, Segment::mlp, 0, shape_of(s));
+  EXPECT_EQ(m.boundary.value, 512 * 64 * 4);
+  EXPECT_EQ(m.saved.value, 512 * (64 + 1 + 2 * 96) * 4);
+  EXPECT_EQ(m.input_gradient.value, 512 * 64 * 4);
+}
+
+TEST(SegmentMemory, GrowsWithTheRowsReceived) {
+  const ModelSpec s = spec_with_everything();
+  SegmentShape shape = shape_of(s);
+  const SegmentMemory even = segment_memory(s, Segment::experts, 1, shape);
+  shape.rows_received *= 2;
+  const SegmentMemory twice = segment_memory(s, Segment::experts, 1, shape);
+  // A row more: its input and score, and gate and up of 24.
+  EXPECT_EQ((twice.saved - even.saved).value, 1024 * (64 + 1 + 48) * 4);
+  shape.rows_received = 0;
+  EXPECT_GT(segment_memory(s, Segment::experts, 1, shape).saved.value, 0);  // the shared expert's
+}
+
+}  // namespace
+}  // namespace trireme::model
