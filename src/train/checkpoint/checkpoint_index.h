@@ -1,0 +1,36 @@
+// index.json of a checkpoint: which file holds which tensor.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/model_spec.h"
+#include "train/checkpoint/safetensors.h"
+
+namespace trireme::train {
+
+struct IndexEntry {
+  std::string file;  // beside the index
+  at::ScalarType dtype = at::kFloat;
+  std::vector<std::int64_t> shape;
+};
+
+struct CheckpointIndex {
+  std::int64_t step = 0;
+  std::map<std::string, IndexEntry> tensors;
+};
+
+// From the headers of the files of `num_ranks` ranks that are in `folder`. RuntimeFailure where two hold one tensor.
+CheckpointIndex index_rank_files(const std::filesystem::path& folder, std::int64_t step, int num_ranks);
+
+// RuntimeFailure naming the first parameter of the model that is missing or has another shape, and the first one whose
+// optimizer state is missing where others have it: a checkpoint that could not be loaded is never committed.
+void check_complete(const CheckpointIndex& index, const model::ModelSpec& model);
+
+std::string to_json_text(const CheckpointIndex& index);
+// ConfigError with the file for anything malformed.
+CheckpointIndex read_index(const std::filesystem::path& path);
+
+}  // namespace trireme::train

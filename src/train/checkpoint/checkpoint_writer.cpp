@@ -1,0 +1,163 @@
+#include "train/checkpoint/checkpoint_writer.h"
+
+#include <atomic>
+#include <thread>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "base/atomic_file.h"
+#include "base/errors.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/safetensors.h"
+
+namespace trireme::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Copies to host memory. A tensor that is on the host already is copied too: training goes on and changes it.
+std::vector<NamedTensor> snapshot(const std::vector<NamedTensor>& tensors) {
+  at::NoGradGuard no_grad;
+  std::vector<NamedTensor> copies;
+  copies.reserve(tensors.size());
+  for (const NamedTensor& t : tensors) {
+    at::Tensor copy = at::empty(t.tensor.sizes(), t.tensor.options().device(at::kCPU).requires_grad(false));
+    copy.copy_(t.tensor);
+    copies.push_back({t.name, std::move(copy)});
+  }
+  return copies;
+}
+
+template <class F>
+std::string error_of(F&& action) {
+  try {
+    action();
+    return {};
+  } catch (const RuntimeFailure& e) {
+    return e.detail().reason;
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+struct CheckpointWriter::State {
+  CheckpointWriterOptions options;
+  std::shared_ptr<CommitBarrier> barrier;
+  std::thread thread;
+  std::atomic<bool> failed{false};
+  std::atomic<std::int64_t> last_step{-1};
+  std::atomic<std::int64_t> snapshot_bytes{0};
+  std::string failure;  // written before `failed` is set
+  int num_saves = 0;
+
+  void write_own(std::int64_t step, const std::vector<NamedTensor>& tensors) const;
+  void commit(std::int64_t step, const nlohmann::json& state) const;
+  void run(int save, std::int64_t step, const std::vector<NamedTensor>& tensors, const nlohmann::json& state);
+  void wait() {
+    if (thread.joinable()) thread.join();
+  }
+};
+
+void CheckpointWriter::State::write_own(std::int64_t step, const std::vector<NamedTensor>& tensors) const {
+  const fs::path folder = unfinished_path(options.folder, step);
+  fs::create_directories(folder);
+  const fs::path file = folder / rank_file(options.rank);
+  fs::remove(file);  // of a run that died here
+  if (!tensors.empty()) write_safetensors(file, tensors, {{"format", "pt"}, {"step", std::to_string(step)}});
+}
+
+void CheckpointWriter::State::commit(std::int64_t step, const nlohmann::json& state) const {
+  const fs::path folder = unfinished_path(options.folder, step);
+  const CheckpointIndex index = index_rank_files(folder, step, options.num_ranks);
+  check_complete(index, options.model);
+  write_file_atomically(folder / model_file, model::to_toml(options.model));
+  write_file_atomically(folder / state_file, state.dump(1) + "\n");
+  write_file_atomically(folder / index_file, to_json_text(index));
+  publish(folder, options.folder / checkpoint_name(step));
+  prune_checkpoints(options.folder, options.keep, step);
+}
+
+void CheckpointWriter::State::run(int save, std::int64_t step, const std::vector<NamedTensor>& tensors,
+                                  const nlohmann::json& state) {
+  const std::string key = fmt::format("{}-step-{}", save, step);
+  const std::string error = error_of([&] {
+    std::string written = barrier->arrive(key + "/written", options.rank, error_of([&] { write_own(step, tensors); }));
+    std::string committed;
+    if (options.rank == 0) {
+      if (written.empty()) committed = error_of([&] { commit(step, state); });
+      if (!written.empty() || !committed.empty()) {
+        std::error_code ignored;
+        fs::remove_all(unfinished_path(options.folder, step), ignored);
+      }
+    }
+    committed = barrier->arrive(key + "/committed", options.rank, committed);
+    if (!written.empty() || !committed.empty()) {
+      throw RuntimeFailure({.operation = "checkpoint", .reason = written.empty() ? committed : written});
+    }
+  });
+  if (error.empty()) {
+    last_step = step;
+    return;
+  }
+  failure = fmt::format("the checkpoint of step {} was not written: {} (earlier checkpoints in {} are intact)", step,
+                        error, options.folder.string());
+  failed = true;
+}
+
+CheckpointWriter::CheckpointWriter(CheckpointWriterOptions options, std::shared_ptr<CommitBarrier> barrier)
+    : state_(std::make_unique<State>()) {
+  state_->options = std::move(options);
+  state_->barrier = std::move(barrier);
+  if (state_->options.rank != 0) return;
+  try {
+    fs::create_directories(state_->options.folder);
+    remove_unfinished(state_->options.folder);
+  } catch (const fs::filesystem_error& e) {
+    throw ConfigError({.file = state_->options.folder.string(), .allowed = fmt::format("cannot hold checkpoints: {}", e.what())});
+  }
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (state_->thread.joinable()) state_->barrier->cancel();
+  state_->wait();
+}
+
+void CheckpointWriter::save(std::int64_t step, const std::vector<NamedTensor>& owned, nlohmann::json state) {
+  finish();
+  if (state_->last_step == step) return;
+  state["step"] = step;
+  const int save = state_->num_saves++;
+  if (!state_->options.asynchronous) {
+    state_->run(save, step, owned, state);
+    return check();
+  }
+  std::vector<NamedTensor> copies = snapshot(owned);
+  std::int64_t bytes = 0;
+  for (const NamedTensor& t : copies) bytes += static_cast<std::int64_t>(t.tensor.nbytes());
+  state_->snapshot_bytes = bytes;
+  state_->thread = std::thread([s = state_.get(), save, step, copies = std::move(copies), state = std::move(state)]() mutable {
+    s->run(save, step, copies, state);
+    copies.clear();
+    s->snapshot_bytes = 0;
+  });
+}
+
+bool CheckpointWriter::failed() const { return state_->failed; }
+
+void CheckpointWriter::check() {
+  if (state_->failed) throw RuntimeFailure({.operation = "checkpoint", .reason = state_->failure});
+}
+
+void CheckpointWriter::finish() {
+  state_->wait();
+  check();
+}
+
+std::int64_t CheckpointWriter::last_step() const { return state_->last_step; }
+std::int64_t CheckpointWriter::snapshot_bytes() const { return state_->snapshot_bytes; }
+
+}  // namespace trireme::train

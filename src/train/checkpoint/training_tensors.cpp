@@ -1,0 +1,89 @@
+#include "train/checkpoint/training_tensors.h"
+
+#include <functional>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+namespace trireme::train {
+namespace {
+
+using Wanted = std::function<bool(const nn::Parameter&, const nn::Piece&)>;
+
+std::vector<NamedTensor> collect(const std::vector<nn::Parameter*>& parameters, const AdamW* optimizer,
+                                 const Wanted& wanted) {
+  std::vector<NamedTensor> out;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    if (tensor.defined()) out.push_back({name, tensor});
+  };
+  for (const nn::Parameter* parameter : parameters) {
+    for (const nn::Piece& piece : parameter->pieces) {
+      if (!wanted(*parameter, piece)) continue;
+      const std::string& name = piece.spec.name;
+      add(name, parameter->piece_value(piece).detach());
+      if (!optimizer) continue;
+      const AdamW::PieceState state = optimizer->piece_state(*parameter, piece);
+      add("optimizer.exp_avg." + name, state.exp_avg);
+      add("optimizer.exp_avg_sq." + name, state.exp_avg_sq);
+      add(master_name(name), state.master);
+    }
+  }
+  return out;
+}
+
+template <class F>
+void for_each_selection_bias(nn::Model& model, F&& action) {
+  const nn::Part& part = model.part();
+  if (!model.spec().moe.router.selection_bias) return;
+  for (int layer = part.first_layer; layer < part.first_layer + part.num_layers; ++layer) {
+    if (model.spec().is_moe(layer)) action(layer, model.selection_bias(layer));
+  }
+}
+
+std::vector<NamedTensor> with_selection_biases(std::vector<NamedTensor> tensors, nn::Model& model) {
+  for_each_selection_bias(model, [&](int layer, at::Tensor& bias) { tensors.push_back({selection_bias_name(layer), bias}); });
+  return tensors;
+}
+
+}  // namespace
+
+std::string master_name(const std::string& parameter) { return "optimizer.master." + parameter; }
+std::string selection_bias_name(int layer) { return fmt::format("layers.{}.router.selection_bias", layer); }
+
+std::vector<NamedTensor> hosted_tensors(const std::vector<nn::Parameter*>& parameters, const AdamW* optimizer) {
+  return collect(parameters, optimizer, [](const nn::Parameter&, const nn::Piece&) { return true; });
+}
+
+std::vector<NamedTensor> owned_tensors(const std::vector<nn::Parameter*>& parameters, const AdamW* optimizer,
+                                       const Ownership& ownership) {
+  return collect(parameters, optimizer, [&](const nn::Parameter& parameter, const nn::Piece& piece) {
+    return ownership.owns(parameter, piece);
+  });
+}
+
+std::vector<NamedTensor> hosted_tensors(nn::Model& model, const AdamW* optimizer) {
+  return with_selection_biases(hosted_tensors(model.parameters(), optimizer), model);
+}
+
+std::vector<NamedTensor> owned_tensors(nn::Model& model, const AdamW* optimizer, const Ownership& ownership) {
+  std::vector<NamedTensor> tensors = owned_tensors(model.parameters(), optimizer, ownership);
+  return ownership.owns_dense() ? with_selection_biases(std::move(tensors), model) : tensors;
+}
+
+void resume(const CheckpointReader& reader, nn::Model& model, AdamW& optimizer) {
+  reader.check_model(model.spec());
+  reader.load(hosted_tensors(model, &optimizer));
+  optimizer.set_num_steps(reader.step());
+}
+
+void start_from(const WeightSource& source, nn::Model& model, AdamW& optimizer) {
+  load_weights(source, model.spec(), model.parameters());
+  at::NoGradGuard no_grad;
+  for_each_selection_bias(model, [&](int layer, at::Tensor& bias) {
+    const at::Tensor found = source.selection_bias(layer);
+    if (found.defined()) bias.copy_(found);
+  });
+  optimizer.adopt_values();
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,40 @@
+// What a rank puts into a checkpoint and takes from one, under global names:
+//
+//   <parameter>                        the value, in the dtype of the parameters
+//   optimizer.exp_avg.<parameter>      first moment, in max(float32, dtype)
+//   optimizer.exp_avg_sq.<parameter>   second moment
+//   optimizer.master.<parameter>       master weight, where the value is of lower precision
+//   layers.L.router.selection_bias     where the model has one
+//
+// The tensors are views of the live ones: save() reads them, load() writes them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "nn/model.h"
+#include "train/checkpoint/checkpoint_reader.h"
+#include "train/checkpoint/named_tensor.h"
+#include "train/optim/adamw.h"
+#include "train/optim/ownership.h"
+
+namespace trireme::train {
+
+std::string master_name(const std::string& parameter);
+std::string selection_bias_name(int layer);
+
+// Everything that the rank hosts: to load. `optimizer` may be null (weights only).
+std::vector<NamedTensor> hosted_tensors(const std::vector<nn::Parameter*>& parameters, const AdamW* optimizer);
+// What it owns of that: to save. Every tensor of the model once over all ranks.
+std::vector<NamedTensor> owned_tensors(const std::vector<nn::Parameter*>& parameters, const AdamW* optimizer,
+                                       const Ownership& ownership);
+
+// The same of a model part, with the selection biases of its layers.
+std::vector<NamedTensor> hosted_tensors(nn::Model& model, const AdamW* optimizer);
+std::vector<NamedTensor> owned_tensors(nn::Model& model, const AdamW* optimizer, const Ownership& ownership);
+
+// Resumes: checks the model, loads everything that the rank hosts and sets the optimizer's step.
+void resume(const CheckpointReader& reader, nn::Model& model, AdamW& optimizer);
+// Starts from weights: values (and selection biases where the source has them), then the optimizer's masters.
+void start_from(const WeightSource& source, nn::Model& model, AdamW& optimizer);
+
+}  // namespace trireme::train
