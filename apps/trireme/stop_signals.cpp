@@ -1,6 +1,7 @@
 #include "trireme/stop_signals.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace trireme::apps {
 
