@@ -46,9 +46,9 @@ std::vector<plan::MemoryPart> constant_parts(const plan::RunSpec& run, const pla
   return out;
 }
 
-model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh) {
+model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh, int threads, bool training) {
   model::SegmentShape shape{.sequences = run.batch.micro_batch, .sequence_length = run.batch.sequence_length,
-                            .ep = mesh.ep, .dtype = run.device.dtype};
+                            .ep = mesh.ep, .dtype = run.device.dtype, .threads = std::max(1, threads), .training = training};
   if (run.model.moe.num_experts > 0) {
     shape.rows_sent = shape.tokens() * run.model.moe.router.top_k;
     shape.rows_received = shape.rows_sent;
@@ -57,8 +57,7 @@ model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& me
   return shape;
 }
 
-double buffer_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const Buffer& b) {
-  const model::SegmentShape shape = segment_shape(run, mesh);
+double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const Buffer& b) {
   const double size = size_of(run.device.dtype);
   const double stream = static_cast<double>(shape.tokens()) * run.model.hidden * size;
   if (b.kind == BufferKind::batch)  // tokens, targets, positions and documents in int64, weights in float32
@@ -84,10 +83,10 @@ double buffer_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const Buff
   return 0;
 }
 
-double workspace_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage,
+double workspace_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const plan::StagePlan& stage,
                        const plan::Action& a) {
   if (a.kind == ActionKind::forward || a.kind == ActionKind::backward) {
-    const auto memory = model::segment_memory(run.model, a.segment, a.layer, segment_shape(run, mesh));
+    const auto memory = model::segment_memory(run.model, a.segment, a.layer, shape);
     return (a.kind == ActionKind::forward ? memory.forward_workspace : memory.backward_workspace).value;
   }
   // A reduction in another dtype than the gradients' makes a copy of the bucket.

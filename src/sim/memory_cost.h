@@ -22,11 +22,11 @@ std::vector<plan::MemoryPart> constant_parts(const plan::RunSpec& run, const pla
                                              const plan::StagePlan& stage);
 
 // The shape of a segment on one rank for one micro-batch, with the rows that balanced routing gives: every rank receives
-// as many as it sends.
-model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh);
+// as many as it sends. `threads` of the rank, at least 1.
+model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh, int threads, bool training = true);
 
-double buffer_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::Buffer& buffer);
-double workspace_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage,
+double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const plan::Buffer& buffer);
+double workspace_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const plan::StagePlan& stage,
                        const plan::Action& action);
 
 }  // namespace trireme::sim

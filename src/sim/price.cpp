@@ -30,7 +30,7 @@ class Pricer {
   Pricer(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform)
       : plan_(plan), run_(run), platform_(platform), threads_(threads_of_rank(run, platform, plan.mesh.world())),
         curves_(platform.device, run.device.dtype, threads_), network_(platform),
-        messages_(plan_.mesh, network_, platform.host.ranks), shape_(segment_shape(run, plan.mesh)),
+        messages_(plan_.mesh, network_, platform.host.ranks), shape_(segment_shape(run, plan.mesh, threads_, !plan.schedule.forward_only)),
         pattern_(plan::make_pattern(plan.all_to_all, plan.mesh.ep)) {}
 
   Priced run() {
@@ -158,15 +158,15 @@ class Pricer {
   double bytes(const plan::Buffer& b) {
     const auto key = std::make_tuple(b.kind, b.segment, b.message, b.layer >= 0 && run_.model.is_moe(b.layer));
     const auto [at, fresh] = bytes_.try_emplace(key, 0);
-    if (fresh) at->second = buffer_bytes(run_, plan_.mesh, b);
+    if (fresh) at->second = buffer_bytes(run_, shape_, b);
     return at->second;
   }
 
   double workspace(const plan::StagePlan& stage, const Action& a) {
-    if (a.segment == Segment::none || a.lane != plan::Lane::compute) return workspace_bytes(run_, plan_.mesh, stage, a);
+    if (a.segment == Segment::none || a.lane != plan::Lane::compute) return workspace_bytes(run_, shape_, stage, a);
     const Key key{a.kind, a.pass, a.segment, a.layer >= 0 && run_.model.is_moe(a.layer), -1, -1};
     const auto [at, fresh] = workspace_.try_emplace(key, 0);
-    if (fresh) at->second = workspace_bytes(run_, plan_.mesh, stage, a);
+    if (fresh) at->second = workspace_bytes(run_, shape_, stage, a);
     return at->second;
   }
 

@@ -1,0 +1,210 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include "base/errors.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "model/model_spec.h"
+#include "nn/probe/segment_probe.h"
+#include "plan/run_spec.h"
+#include "platform/platform_file.h"
+#include "sim/memory_cost.h"
+#include "sim/price.h"
+#include "trireme/commands.h"
+#include "trireme/launch.h"
+#include "trireme/rank_probe.h"
+
+namespace trireme::apps {
+
+namespace {
+
+using platform::Source;
+
+struct Options {
+  std::string out = "platform.toml", run;
+  std::vector<std::string> set;
+  int ranks = 0;
+  bool quick = false, json = false;
+};
+
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  return "cpu";
+}
+
+double resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  double all = 0, resident = 0;
+  in >> all >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+int num_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+// A small model with every kind of segment, where no run is named.
+plan::RunSpec reference_run() {
+  plan::RunSpec run;
+  run.model = {.name = "reference", .vocab_size = 1024, .hidden = 256, .num_layers = 2, .num_dense_layers = 1, .dense_ffn = 768,
+               .attention = {.num_heads = 4, .num_kv_heads = 2, .head_dim = 64, .qk_norm = true},
+               .moe = {.num_experts = 16, .expert_ffn = 256, .router = {.top_k = 2, .aux_loss_coefficient = 0.01}}};
+  run.batch = {.sequence_length = 256, .micro_batch = 2, .global_batch = 2};
+  return run;
+}
+
+void add_compute(platform::PlatformSpec& p, const nn::ComputeProbe& probe, DType dtype) {
+  platform::Device& d = p.device;
+  platform::GemmCurve gemm{.dtype = dtype, .threads = probe.threads, .source = Source::measured};
+  for (const nn::GemmSample& s : probe.gemm) {
+    gemm.m.push_back(static_cast<double>(s.m));
+    gemm.n.push_back(static_cast<double>(s.n));
+    gemm.k.push_back(static_cast<double>(s.k));
+    gemm.flops_per_s.push_back(s.flops_per_s);
+  }
+  d.gemm.push_back(gemm);
+  platform::GroupedGemmCurve grouped{.dtype = dtype, .threads = probe.threads, .source = Source::measured};
+  for (const nn::GroupedGemmSample& s : probe.grouped_gemm) {
+    grouped.rows.push_back(static_cast<double>(s.rows));
+    grouped.n.push_back(static_cast<double>(s.n));
+    grouped.k.push_back(static_cast<double>(s.k));
+    grouped.groups.push_back(static_cast<double>(s.groups));
+    grouped.flops_per_s.push_back(s.flops_per_s);
+  }
+  d.grouped_gemm.push_back(grouped);
+  platform::AttentionCurve attention{.dtype = dtype, .threads = probe.threads, .source = Source::measured};
+  for (const nn::AttentionSample& s : probe.attention) {
+    attention.sequence.push_back(static_cast<double>(s.sequence));
+    attention.heads.push_back(static_cast<double>(s.heads));
+    attention.head_dim.push_back(static_cast<double>(s.head_dim));
+    attention.forward_flops_per_s.push_back(s.forward_flops_per_s);
+    attention.backward_flops_per_s.push_back(s.backward_flops_per_s);
+  }
+  d.attention.push_back(attention);
+  for (const auto& [use, samples] : {std::pair{platform::MemoryUse::copy, &probe.copy},
+                                     {platform::MemoryUse::elementwise, &probe.elementwise},
+                                     {platform::MemoryUse::optimizer, &probe.optimizer}}) {
+    platform::MemoryCurve curve{.use = use, .threads = probe.threads, .source = Source::measured};
+    for (const nn::BandwidthSample& s : *samples) {
+      curve.bytes.push_back(s.bytes);
+      curve.bytes_per_s.push_back(s.bytes_per_s);
+    }
+    d.memory.push_back(curve);
+  }
+}
+
+// The factors of a model's segments over their operators' sum, on the curves that the platform has by now.
+void add_segments(platform::PlatformSpec& p, const plan::RunSpec& run, const plan::Mesh& mesh, int threads, const nn::ProbeOptions& probe) {
+  const model::SegmentShape shape = sim::segment_shape(run, mesh, threads);
+  const platform::DeviceCurves curves(p.device, run.device.dtype, threads);
+  platform::SegmentTable table{.dtype = run.device.dtype, .threads = threads, .source = Source::measured, .model = run.model.name};
+  for (const nn::SegmentSample& s : nn::probe_segments(run.model, shape, probe)) {
+    for (const auto& [pass, seconds] : {std::pair{model::Pass::forward, s.forward_s}, {model::Pass::backward, s.backward_s}}) {
+      const double sum = sim::operators_time(model::operators(run.model, s.segment, s.layer, pass, shape), curves).value;
+      if (sum <= 0) continue;
+      table.segment.push_back(model::name_of(s.segment));
+      table.layer.push_back(s.layer < 0 ? "end" : run.model.is_moe(s.layer) ? "moe" : "dense");
+      table.pass.push_back(pass == model::Pass::forward ? "forward" : "backward");
+      table.factor.push_back(seconds / sum);
+    }
+    if (probe.progress)
+      probe.progress(fmt::format("segment {}: {:.0f} us forward, {:.0f} us backward", model::name_of(s.segment), s.forward_s * 1e6, s.backward_s * 1e6));
+  }
+  p.device.segments.push_back(std::move(table));
+}
+
+platform::PlatformSpec start(const Options& o, int ranks) {
+  platform::PlatformSpec p = platform::default_platform();
+  const std::string cpu = processor_name();
+  p.name = fmt::format("{} cores of {}", num_cores(), cpu);
+  platform::Device& d = p.device;
+  d = {.name = cpu, .kind = "cpu", .memory_bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)),
+       .launch_source = Source::measured};
+  p.host.cores = num_cores();
+  p.host.memory_bytes = d.memory_bytes;
+  p.framework.baseline_bytes = resident_bytes();
+  p.framework.source = Source::measured;
+  return p;
+}
+
+void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh, const comm::LaunchEnv& env) {
+  set_up_log({.rank = env.world > 1 && env.rank > 0 ? env.rank : -1});
+  const auto begin = std::chrono::steady_clock::now();
+  const int cores = num_cores();
+  const int threads = run.device.threads > 0 ? run.device.threads : std::max(1, cores / env.world);
+  at::set_num_threads(threads);
+  platform::PlatformSpec p = start(o, env.world);
+  nn::ProbeOptions probe{.quick = o.quick, .progress = [&](const std::string& text) {
+    spdlog::info("{:5.1f} s  {}", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), text);
+  }};
+  if (run.device.dtype == DType::bfloat16) probe.dtype = at::kBFloat16;
+  if (run.device.dtype == DType::float64) probe.dtype = at::kDouble;
+  const auto alone = [&] {
+    const auto measure = [&](int with_threads) {
+      at::set_num_threads(with_threads);
+      probe.progress(fmt::format("{} threads", with_threads));
+      const nn::ComputeProbe c = nn::probe_compute(probe);
+      add_compute(p, c, run.device.dtype);
+      if (p.device.peaks.empty()) p.device.peaks = {{.dtype = run.device.dtype, .source = Source::measured}};
+      p.device.peaks[0].flops_per_s = std::max(p.device.peaks[0].flops_per_s, c.peak_flops_per_s);
+      p.device.launch_s = p.device.launch_s == 0 ? c.launch_s : std::min(p.device.launch_s, c.launch_s);
+    };
+    // The peak is all cores'; a run of one rank has them all.
+    if (threads != cores) measure(cores);
+    measure(threads);
+    add_segments(p, run, mesh, threads, probe);
+  };
+  if (env.world == 1) {
+    alone();
+    p.host.busy = {{.threads = threads, .source = Source::measured, .ranks = {1}, .slow_down = {1}, .hand_over_s = {nn::probe_hand_over(0.2)}}};
+  } else {
+    probe_ranks({.env = env, .compute = probe, .threads = threads, .alone = alone}, p);
+  }
+  if (env.rank != 0) return;
+  platform::save_platform(p, o.out);
+  if (o.json)
+    std::fputs((nlohmann::json(p).dump(1) + "\n").c_str(), stdout);
+  else
+    std::fputs(fmt::format("{}: measured in {:.0f} s, written to {}\n", p.name,
+                           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), o.out).c_str(), stdout);
+}
+
+void probe_command(const Options& o, Context& context) {
+  const comm::LaunchEnv env = comm::parse_launch_env(context.environment);
+  const bool launched = env.source != comm::LaunchSource::single;
+  plan::RunSpec run = o.run.empty() ? reference_run() : plan::load_run(o.run, o.set);
+  int ranks = launched ? env.world : o.ranks;
+  if (ranks == 0 && !o.run.empty()) ranks = run.layout.pp * (run.layout.dp > 0 ? run.layout.dp : run.layout.ep);
+  if (ranks == 0) ranks = std::min(8, std::max(2, num_cores()));
+  if (run.device.device != "cpu")
+    throw ConfigError({.file = o.run, .key = "device.device", .value = run.device.device, .allowed = "cpu: this probe measures CPUs"});
+  const plan::Mesh mesh = o.run.empty() ? plan::Mesh{} : plan::resolve_mesh(run, ranks);
+  if (launched || ranks == 1)
+    run_rank(o, run, mesh, env);
+  else
+    context.exit_code = launch_local(ranks, context, std::chrono::minutes(10));
+}
+
+}  // namespace
+
+void add_probe_command(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* c = app.add_subcommand("probe", "Measure this host into a platform file; let nothing else run meanwhile");
+  c->add_option("--out", options->out, "Platform file to write (.toml or .json)")->capture_default_str();
+  c->add_option("--ranks", options->ranks, "Ranks that share the host (default: the run's, else its cores)")->check(CLI::PositiveNumber);
+  c->add_option("--run", options->run, "Also measure the segments of this run's model, in its shapes (default: a small model's)");
+  c->add_option("--set", options->set, "KEY=VALUE: override a key of the run; repeatable")->allow_extra_args(false);
+  c->add_flag("--quick", options->quick, "Fewer shapes, shorter: for a first look");
+  c->add_flag("--json", options->json, "Print the platform as one JSON object");
+  c->callback([options, &context] { probe_command(*options, context); });
+}
+
+}  // namespace trireme::apps

@@ -1,0 +1,22 @@
+// What ranks of one host measure together: how they slow one another down, how fast they talk.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "comm/launch_env.h"
+#include "nn/probe/compute_probe.h"
+#include "platform/platform_spec.h"
+
+namespace trireme::apps {
+
+struct RankProbeOptions {
+  comm::LaunchEnv env;
+  nn::ProbeOptions compute;
+  int threads = 1;                            // of each rank
+  std::function<void()> alone;                // rank 0 does this first, while the others sleep
+};
+
+// Collective over the ranks. On rank 0 fills in host.busy, links, collectives and the communication core share.
+void probe_ranks(const RankProbeOptions& options, platform::PlatformSpec& platform);
+
+}  // namespace trireme::apps

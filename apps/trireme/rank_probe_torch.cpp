@@ -1,0 +1,177 @@
+#include "trireme/rank_probe.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "comm/group.h"
+#include "comm/link_probe.h"
+
+namespace trireme::apps {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::minutes patience{10};  // ranks sleep in a barrier while rank 0 measures
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double processor_seconds() {
+  rusage u{};
+  getrusage(RUSAGE_SELF, &u);
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  return seconds(u.ru_utime) + seconds(u.ru_stime);
+}
+
+// The mean over the ranks of a value that only some of them have (others give 0).
+double mean_of(comm::Group& world, double value, int members) {
+  at::Tensor t = at::full({1}, value, at::kDouble);
+  if (world.size() > 1) comm::all_reduce(world, t, comm::ReduceOp::sum, "probe results");
+  return t.item<double>() / members;
+}
+
+class RankProbe {
+ public:
+  RankProbe(const RankProbeOptions& options, platform::PlatformSpec& platform)
+      : o_(options), platform_(platform), world_size_(o_.env.world), store_(comm::connect_store(o_.env, patience)),
+        all_(communicator({.pp = 1, .dp = world_size_, .ep = world_size_}, "probe/all")), world_(all_->group(plan::Axis::dp)) {
+    // Pairs of neighbours, for what two ranks do between themselves.
+    if (world_size_ > 2 && world_size_ % 2 == 0) pairs_ = communicator({.pp = world_size_ / 2, .dp = 2, .ep = 2}, "probe/pairs");
+  }
+
+  void run() {
+    if (o_.env.rank == 0) o_.alone();
+    comm::barrier(world_, "probe");
+    busy();
+    links();
+    comm::barrier(world_, "probe end");
+  }
+
+ private:
+  std::unique_ptr<comm::Communicator> communicator(const plan::Mesh& mesh, const std::string& prefix) const {
+    return std::make_unique<comm::Communicator>(
+        store_, comm::CommunicatorOptions{.rank = o_.env.rank, .mesh = mesh, .device = o_.compute.device,
+                                          .timeout = std::chrono::duration_cast<std::chrono::milliseconds>(patience),
+                                          .prefix = prefix});
+  }
+
+  void say(const std::string& text) const {
+    if (o_.env.rank == 0 && o_.compute.progress) o_.compute.progress(text);
+  }
+
+  void busy() {
+    nn::BusyWork work(o_.compute);
+    const double seconds = o_.compute.quick ? 0.3 : 0.8;
+    platform::BusyTable table{.threads = o_.threads, .source = platform::Source::measured};
+    std::set<int> counts = {1, world_size_};
+    for (int n = 2; n < world_size_; n = n < 4 ? n + 1 : 2 * n) counts.insert(n);
+    double alone = 0;
+    for (const int n : counts) {
+      comm::barrier(world_, "probe busy ranks");
+      const double mine = o_.env.rank < n ? work.run(seconds) : 0;
+      const double one = mean_of(world_, mine, n);
+      if (n == 1) alone = one;
+      // A second pass: how soon a sleeping thread of rank 0 runs on while n ranks compute.
+      comm::barrier(world_, "probe hand-over");
+      double hand_over = 0;
+      if (o_.env.rank == 0) {
+        std::thread own([&] { work.run(seconds / 2); });
+        hand_over = nn::probe_hand_over(seconds / 3);
+        own.join();
+      } else if (o_.env.rank < n) {
+        work.run(seconds / 2);
+      }
+      hand_over = mean_of(world_, hand_over, 1);
+      table.ranks.push_back(n);
+      table.slow_down.push_back(one / alone);
+      table.hand_over_s.push_back(hand_over);
+      say(fmt::format("{} busy ranks: {:.2f} times slower, a thread wakes in {:.0f} us", n, one / alone, hand_over * 1e6));
+    }
+    platform_.host.busy = {table};
+  }
+
+  comm::LinkProbeOptions link_options(std::vector<std::pair<int, int>> pairs) const {
+    comm::LinkProbeOptions options{.budget_s = o_.compute.quick ? 1.0 : 4.0, .pairs = std::move(pairs)};
+    if (o_.compute.quick) options.bytes = {4, 4096, 65536, 1048576};
+    return options;
+  }
+
+  void add(const comm::LinkCurve& curve) {
+    platform::CollectiveTable table{.ranks = static_cast<int>(curve.members.size()), .source = platform::Source::measured};
+    table.kind = curve.operation == comm::LinkOperation::message      ? platform::Collective::send_receive
+                 : curve.operation == comm::LinkOperation::all_reduce ? platform::Collective::all_reduce
+                                                                      : platform::Collective::all_to_all;
+    for (const comm::LinkPoint& point : curve.points) {
+      table.bytes.push_back(point.bytes);
+      table.seconds.push_back(point.median_s);
+    }
+    say(fmt::format("{} of {} ranks: {:.0f} us to {:.2f} ms", nlohmann::json(table.kind).get<std::string>(), table.ranks,
+                    table.seconds.front() * 1e6, table.seconds.back() * 1e3));
+    if (table.kind == platform::Collective::send_receive) set_link(table);
+    platform_.collectives.push_back(std::move(table));
+  }
+
+  void set_link(const platform::CollectiveTable& messages) {
+    platform::Link link{.level = "host", .source = platform::Source::measured, .latency_s = messages.seconds.front()};
+    for (std::size_t i = 1; i < messages.bytes.size(); ++i) {
+      link.bytes.push_back(messages.bytes[i]);
+      link.bytes_per_s.push_back(messages.bytes[i] / std::max(messages.seconds[i] - link.latency_s, messages.seconds[i] / 10));
+    }
+    // The network between hosts stays what it was: nobody has measured it here.
+    std::erase_if(platform_.links, [](const platform::Link& l) { return l.level == "host"; });
+    platform_.links.insert(platform_.links.begin(), std::move(link));
+  }
+
+  // The share of a core that a rank keeps busy while a message of some size is on its way.
+  void core_share() {
+    comm::barrier(world_, "probe core share");
+    double share = 0;
+    if (o_.env.rank < 2) {
+      at::Tensor data = at::zeros({1 << 16}, at::TensorOptions().device(o_.compute.device));
+      const int peer = 1 - o_.env.rank;
+      const double before = processor_seconds();
+      const auto start = Clock::now();
+      for (int i = 0; i < 300; ++i) {
+        if (o_.env.rank == 0) comm::send(world_, data, peer, 0, "probe");
+        comm::receive(world_, data, peer, 0, "probe");
+        if (o_.env.rank == 1) comm::send(world_, data, peer, 0, "probe");
+      }
+      share = (processor_seconds() - before) / since(start);
+    }
+    platform_.framework.communication_core_share = std::clamp(mean_of(world_, o_.env.rank == 0 ? share : 0, 1), 0.0, 1.0);
+    say(fmt::format("a message keeps {:.0f} % of a core busy", 100 * platform_.framework.communication_core_share));
+  }
+
+  void links() {
+    if (world_size_ == 1) return;
+    platform_.collectives.clear();
+    if (pairs_) {
+      std::vector<comm::LinkCurve> curves;
+      if (o_.env.rank < 2) curves = comm::probe_links(pairs_->group(plan::Axis::dp), link_options({{0, 1}}));
+      for (const comm::LinkCurve& curve : curves) add(curve);
+      comm::barrier(world_, "probe links");
+    }
+    for (const comm::LinkCurve& curve : comm::probe_links(world_, link_options({{0, 1}})))
+      if (!pairs_ || curve.operation != comm::LinkOperation::message) add(curve);
+    core_share();
+  }
+
+  const RankProbeOptions& o_;
+  platform::PlatformSpec& platform_;
+  int world_size_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::unique_ptr<comm::Communicator> all_, pairs_;
+  comm::Group& world_;
+};
+
+}  // namespace
+
+void probe_ranks(const RankProbeOptions& options, platform::PlatformSpec& platform) { RankProbe(options, platform).run(); }
+
+}  // namespace trireme::apps
