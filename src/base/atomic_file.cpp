@@ -45,7 +45,9 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+void AtomicFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text.data(), text.size())));
+}
 
 void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   TRIREME_CHECK(fd_ >= 0, "{} is already committed", path_.string());

@@ -23,8 +23,8 @@ struct ConfigTable::Node {
   };
 
   std::shared_ptr<Document> document;
-  const toml::table* table = nullptr;  // null: absent in the file, reads as empty
-  std::string prefix;                  // "layout." or ""
+  const toml::table* table = nullptr;        // null: absent in the file, reads as empty
+  std::string prefix;                        // "layout." or ""
   std::set<std::string, std::less<>> asked;  // keys that some reader knows, present or not
   std::map<std::string, std::shared_ptr<Node>, std::less<>> children;
   std::map<std::string, std::vector<std::shared_ptr<Node>>, std::less<>> lists;
@@ -39,8 +39,8 @@ struct ConfigTable::Node {
 
   [[noreturn]] void error(std::string_view key, std::string value, std::string allowed) const {
     const std::string dotted_key = prefix + std::string(key);
-    throw ConfigError({.file = file_of(dotted_key), .key = dotted_key, .value = std::move(value),
-                       .allowed = std::move(allowed)});
+    throw ConfigError(
+        {.file = file_of(dotted_key), .key = dotted_key, .value = std::move(value), .allowed = std::move(allowed)});
   }
 
   void known_keys(std::vector<std::string>& out) const {
@@ -64,13 +64,20 @@ std::string show(const toml::node& node) {
 
 const char* type_name(const toml::node& node) {
   switch (node.type()) {
-    case toml::node_type::table: return "a table";
-    case toml::node_type::array: return "an array";
-    case toml::node_type::string: return "a string";
-    case toml::node_type::integer: return "an integer";
-    case toml::node_type::floating_point: return "a floating-point number";
-    case toml::node_type::boolean: return "a boolean";
-    default: return "a date or time";
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a floating-point number";
+    case toml::node_type::boolean:
+      return "a boolean";
+    default:
+      return "a date or time";
   }
 }
 
@@ -101,8 +108,8 @@ void parse_override_value(const std::string& key, const std::string& text, toml:
     return;
   } catch (const toml::parse_error& e) {
     if (text.find_first_of("\"'[{") == 0 || text.find('\n') != std::string::npos)
-      throw ConfigError({.file = "--set", .key = key, .value = text,
-                         .allowed = fmt::format("not valid TOML: {}", e.description())});
+      throw ConfigError(
+          {.file = "--set", .key = key, .value = text, .allowed = fmt::format("not valid TOML: {}", e.description())});
   }
   holder = toml::table{{"value", text}};
 }
@@ -126,8 +133,7 @@ std::string apply_override(toml::table& root, const std::string& text) {
     if (!table->contains(part)) table->insert(part, toml::table{});
     table = table->get(part)->as_table();
     if (!table)
-      throw ConfigError({.file = "--set", .key = key,
-                         .allowed = fmt::format("{} is not a table", key.substr(0, dot))});
+      throw ConfigError({.file = "--set", .key = key, .allowed = fmt::format("{} is not a table", key.substr(0, dot))});
   }
   holder.get("value")->visit([&](const auto& value) { table->insert_or_assign(key.substr(begin), value); });
   return key;
@@ -160,13 +166,21 @@ ConfigTable ConfigTable::from_file(const std::filesystem::path& path, const std:
   return from_text(text.str(), path.string(), overrides);
 }
 
-bool ConfigTable::has(std::string_view key) const { return node_->find(key) != nullptr; }
+bool ConfigTable::has(std::string_view key) const {
+  return node_->find(key) != nullptr;
+}
 
-bool ConfigTable::overridden(std::string_view key) const { return node_->file_of(dotted(key)) == "--set"; }
+bool ConfigTable::overridden(std::string_view key) const {
+  return node_->file_of(dotted(key)) == "--set";
+}
 
-const std::string& ConfigTable::file() const { return node_->document->file; }
+const std::string& ConfigTable::file() const {
+  return node_->document->file;
+}
 
-std::string ConfigTable::dotted(std::string_view key) const { return node_->prefix + std::string(key); }
+std::string ConfigTable::dotted(std::string_view key) const {
+  return node_->prefix + std::string(key);
+}
 
 std::string ConfigTable::to_toml() const {
   std::ostringstream out;
@@ -328,8 +342,8 @@ void ConfigTable::finish() const {
       const auto top = node_->document->top.lock();
       (top ? top.get() : node_.get())->known_keys(known);
       const std::string nearest = nearest_key(dotted(key), known);
-      node_->error(key, show(value), nearest.empty() ? "unknown key"
-                                                     : fmt::format("unknown key; did you mean {}?", nearest));
+      node_->error(key, show(value),
+                   nearest.empty() ? "unknown key" : fmt::format("unknown key; did you mean {}?", nearest));
     }
   for (const auto& [key, child] : node_->children) ConfigTable(child).finish();
   for (const auto& [key, list] : node_->lists)

@@ -33,7 +33,8 @@ std::string nearest_key(const std::string& key, const std::vector<std::string>& 
     if (table(candidate) == table(key)) {
       distance = edit_distance(theirs, ours);
       // "experts" for "num_experts".
-      if (shorter.size() >= 4 && longer.find(shorter) != std::string::npos) distance = std::min<std::size_t>(distance, 2);
+      if (shorter.size() >= 4 && longer.find(shorter) != std::string::npos)
+        distance = std::min<std::size_t>(distance, 2);
     } else if (theirs == ours) {
       distance = 1;
     }

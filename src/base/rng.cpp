@@ -28,9 +28,15 @@ Block philox(std::uint64_t key, std::uint64_t counter, std::uint32_t domain) {
 // Bits and normals of one stream come from counters that never meet.
 constexpr std::uint32_t domain_bits = 0, domain_normal = 1;
 
-std::uint64_t low_half(const Block& b) { return b[0] | (std::uint64_t{b[1]} << 32); }
-std::uint64_t high_half(const Block& b) { return b[2] | (std::uint64_t{b[3]} << 32); }
-double to_unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
+std::uint64_t low_half(const Block& b) {
+  return b[0] | (std::uint64_t{b[1]} << 32);
+}
+std::uint64_t high_half(const Block& b) {
+  return b[2] | (std::uint64_t{b[3]} << 32);
+}
+double to_unit(std::uint64_t bits) {
+  return static_cast<double>(bits >> 11) * 0x1.0p-53;
+}
 
 std::pair<double, double> normal_pair(std::uint64_t key, std::uint64_t pair) {
   const Block block = philox(key, pair, domain_normal);
@@ -55,9 +61,13 @@ std::uint64_t stream_key(std::uint64_t seed, std::string_view name) {
   return split_mix_finaliser(split_mix_finaliser(seed) ^ hash);
 }
 
-std::uint64_t random_bits(std::uint64_t key, std::uint64_t index) { return low_half(philox(key, index, domain_bits)); }
+std::uint64_t random_bits(std::uint64_t key, std::uint64_t index) {
+  return low_half(philox(key, index, domain_bits));
+}
 
-double random_uniform(std::uint64_t key, std::uint64_t index) { return to_unit(random_bits(key, index)); }
+double random_uniform(std::uint64_t key, std::uint64_t index) {
+  return to_unit(random_bits(key, index));
+}
 
 void random_normal(std::uint64_t key, std::uint64_t first_index, std::span<float> out, double mean, double stddev) {
   std::size_t i = 0;

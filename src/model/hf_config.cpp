@@ -80,8 +80,9 @@ int count_dense_layers(const HfConfig& hf, int num_layers, int num_experts) {
   int count = 0;
   while (count < num_layers && dense[static_cast<std::size_t>(count)]) ++count;
   for (int layer = count; layer < num_layers; ++layer)
-    hf.refuse_unless(!dense[static_cast<std::size_t>(layer)], step > 1 ? "decoder_sparse_step" : "mlp_only_layers",
-                     fmt::format("makes layer {} dense after MoE layer {}: dense layers must come first", layer, count));
+    hf.refuse_unless(
+        !dense[static_cast<std::size_t>(layer)], step > 1 ? "decoder_sparse_step" : "mlp_only_layers",
+        fmt::format("makes layer {} dense after MoE layer {}: dense layers must come first", layer, count));
   return count;
 }
 
@@ -150,7 +151,8 @@ void refuse_inexpressible(const ModelSpec& spec, Family family) {
   const RouterSpec& r = spec.moe.router;
   const auto require = [&](bool holds, const char* key, const auto& value, const char* allowed) {
     if (!holds)
-      throw ConfigError({.key = key, .value = fmt::format("{}", value),
+      throw ConfigError({.key = key,
+                         .value = fmt::format("{}", value),
                          .allowed = fmt::format("{} cannot express it: {}", name, allowed)});
   };
   require(spec.moe.shared_ffn == 0, "model.moe.shared_ffn", spec.moe.shared_ffn, "it has no shared experts");
@@ -159,8 +161,8 @@ void refuse_inexpressible(const ModelSpec& spec, Family family) {
   require(r.top_groups == r.num_groups, "model.moe.router.top_groups", r.top_groups, "its selection is not by groups");
   require(!r.selection_bias, "model.moe.router.selection_bias", r.selection_bias, "it has no selection bias");
   if (family == Family::mixtral) {
-    require(spec.num_moe_layers() == spec.num_layers, "model.num_dense_layers",
-            spec.num_layers - spec.num_moe_layers(), "all its layers are MoE layers");
+    require(spec.num_moe_layers() == spec.num_layers, "model.num_dense_layers", spec.num_layers - spec.num_moe_layers(),
+            "all its layers are MoE layers");
     require(r.renormalise, "model.moe.router.renormalise", r.renormalise, "it renormalises");
     require(!a.qk_norm, "model.attention.qk_norm", a.qk_norm, "it has no query and key norms");
     require(!a.bias, "model.attention.bias", a.bias, "its projections have no bias");

@@ -31,7 +31,7 @@ void read_attention(ConfigTable table, AttentionSpec& a, int hidden) {
 void read_router(ConfigTable table, RouterSpec& r, bool moe) {
   r.top_k = static_cast<int>(moe ? table.integer("top_k", 1, INT32_MAX) : table.integer_or("top_k", 0, 0, INT32_MAX));
   r.score = table.one_of_or("score", "softmax", {"softmax", "sigmoid"}) == "sigmoid" ? ScoreFunction::sigmoid
-                                                                                      : ScoreFunction::softmax;
+                                                                                     : ScoreFunction::softmax;
   r.renormalise = table.boolean_or("renormalise", r.renormalise);
   r.scale = table.number_or("scale", r.scale, 1e-300, unbounded);
   r.num_groups = static_cast<int>(table.integer_or("num_groups", r.num_groups, 1, INT32_MAX));
@@ -45,7 +45,9 @@ void read_router(ConfigTable table, RouterSpec& r, bool moe) {
   r.z_loss_coefficient = table.number_or("z_loss_coefficient", r.z_loss_coefficient, 0, unbounded);
 }
 
-std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump();
+}
 
 }  // namespace
 

@@ -6,12 +6,18 @@ namespace trireme::plan {
 
 const char* name_of(Axis axis) {
   switch (axis) {
-    case Axis::world: return "world";
-    case Axis::pp: return "pp";
-    case Axis::dp: return "dp";
-    case Axis::ep: return "ep";
-    case Axis::edp: return "edp";
-    case Axis::embedding: return "embedding";
+    case Axis::world:
+      return "world";
+    case Axis::pp:
+      return "pp";
+    case Axis::dp:
+      return "dp";
+    case Axis::ep:
+      return "ep";
+    case Axis::edp:
+      return "edp";
+    case Axis::embedding:
+      return "embedding";
   }
   return "?";
 }
@@ -37,8 +43,10 @@ std::vector<int> Mesh::group(Axis axis, int rank_in) const {
       for (int e = 0; e < edp(); ++e) out.push_back(rank(stage, e * ep + ep_index(rank_in)));
       break;
     case Axis::embedding:
-      if (pp > 1 && (stage == 0 || stage == pp - 1)) out = {rank(0, place), rank(pp - 1, place)};
-      else out = {rank_in};
+      if (pp > 1 && (stage == 0 || stage == pp - 1))
+        out = {rank(0, place), rank(pp - 1, place)};
+      else
+        out = {rank_in};
       break;
   }
   return out;

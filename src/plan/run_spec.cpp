@@ -145,7 +145,9 @@ void check(const RunSpec& run, const ConfigTable& table) {
     table.fail("data.valid", "is missing: train.eval_sequences asks for evaluation");
 }
 
-std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump();
+}
 
 }  // namespace
 
@@ -263,11 +265,11 @@ Mesh resolve_mesh(const RunSpec& run, int num_ranks) {
   if (num_ranks % l.pp != 0) fail("layout.pp", l.pp, fmt::format("must divide the number of ranks ({})", num_ranks));
   const int dp = num_ranks / l.pp;
   if (l.dp != 0 && l.dp != dp)
-    fail("layout.dp", l.dp, fmt::format("must be {} for {} ranks and layout.pp = {} (0 lets it follow)", dp, num_ranks,
-                                        l.pp));
+    fail("layout.dp", l.dp,
+         fmt::format("must be {} for {} ranks and layout.pp = {} (0 lets it follow)", dp, num_ranks, l.pp));
   if (dp % l.ep != 0)
-    fail("layout.ep", l.ep, fmt::format("must divide the data-parallel ranks ({} ranks / layout.pp {} = {})", num_ranks,
-                                        l.pp, dp));
+    fail("layout.ep", l.ep,
+         fmt::format("must divide the data-parallel ranks ({} ranks / layout.pp {} = {})", num_ranks, l.pp, dp));
   const std::int64_t at_once = run.batch.micro_batch * dp;
   if (run.batch.global_batch % at_once != 0)
     fail("batch.global_batch", run.batch.global_batch,
@@ -278,8 +280,9 @@ Mesh resolve_mesh(const RunSpec& run, int num_ranks) {
     fail("layout.pp", l.pp, fmt::format("more stages than model.num_layers ({})", run.model.num_layers));
   const int experts = run.model.moe.num_experts;
   if (experts == 0 ? l.ep != 1 : experts % l.ep != 0)
-    fail("layout.ep", l.ep, experts == 0 ? std::string("must be 1: the model has no experts")
-                                         : fmt::format("must divide model.moe.num_experts ({})", experts));
+    fail("layout.ep", l.ep,
+         experts == 0 ? std::string("must be 1: the model has no experts")
+                      : fmt::format("must divide model.moe.num_experts ({})", experts));
   return {.pp = l.pp, .dp = dp, .ep = l.ep};
 }
 

@@ -82,7 +82,9 @@ TEST(ConfigTable, RangesMissingKeysAndChoices) {
   EXPECT_EQ(error_of([&] { t.integer("a", 1, 5); }), "r.toml: a = 0: must lie in [1, 5]");
   EXPECT_EQ(error_of([&] { t.number("a", -2.0, -0.5); }), "r.toml: a = 0: must lie in [-2, -0.5]");
   EXPECT_EQ(error_of([&] { t.number("x", 0.0); }), "r.toml: x = nan: must be at least 0");
-  EXPECT_EQ(error_of([&] { t.one_of_or("k", "cosine", {"cosine", "wsd"}); }),
+  EXPECT_EQ(error_of([&] {
+              t.one_of_or("k", "cosine", {"cosine", "wsd"});
+            }),
             "r.toml: k = \"sine\": must be one of cosine, wsd");
   EXPECT_EQ(error_of([&] { t.integer("steps"); }), "r.toml: steps: is missing: an integer is needed");
   EXPECT_EQ(error_of([&] { t.number("learning_rate"); }),

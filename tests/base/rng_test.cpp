@@ -10,10 +10,10 @@
 namespace trireme {
 namespace {
 
-// The first is of Random123's kat_vectors ("philox4x32 10", counter 0, key 0: 6627e8d5 e169c58d bc57ac4c 9b00dbd8); none
-// of the others leaves our constant counter words 0, so the second (key 0xdeadbeef01234567, counter 5) is from a
+// The first is of Random123's kat_vectors ("philox4x32 10", counter 0, key 0: 6627e8d5 e169c58d bc57ac4c 9b00dbd8);
+// none of the others leaves our constant counter words 0, so the second (key 0xdeadbeef01234567, counter 5) is from a
 // transcription of the paper's algorithm into Python that reproduces the first.
-TEST(Rng, PhiloxKnownAnswer) { 
+TEST(Rng, PhiloxKnownAnswer) {
   EXPECT_EQ(random_bits(0, 0), 0xe169c58d6627e8d5u);
   EXPECT_EQ(random_bits(0xdeadbeef01234567u, 5), 0xdc4dbee510fa682eu);
 }

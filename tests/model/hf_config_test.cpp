@@ -77,7 +77,8 @@ TEST(HfConfig, Qwen3Moe) {
   EXPECT_EQ(from_hf_config({{"model_type", "qwen3_moe"}}, "config.json"), spec);
   const ModelSpec other = from_hf_config(
       with(kQwen5, R"({"head_dim": 128, "norm_topk_prob": true, "attention_bias": true, "num_local_experts": null,
-                       "num_experts": 64, "tie_word_embeddings": true})"), "config.json");
+                       "num_experts": 64, "tie_word_embeddings": true})"),
+      "config.json");
   EXPECT_EQ(other.attention.head_dim, 128);
   EXPECT_TRUE(other.moe.router.renormalise);
   EXPECT_TRUE(other.attention.bias && other.attention.output_bias);
@@ -90,10 +91,12 @@ TEST(HfConfig, QwenDenseLayersMustComeFirst) {
   const ModelSpec spec = from_hf_config(with(kQwen5, R"({"mlp_only_layers": [1, 0]})"), "config.json");
   EXPECT_EQ(spec.num_dense_layers, 2);
   EXPECT_EQ(spec.dense_ffn, 6144);
-  EXPECT_EQ(error_of(with(kQwen5, R"({"mlp_only_layers": [0, 3]})")),
-            "config.json: mlp_only_layers = [0,3]: makes layer 3 dense after MoE layer 1: dense layers must come first");
-  EXPECT_EQ(error_of(with(kQwen5, R"({"decoder_sparse_step": 2})")),
-            "config.json: decoder_sparse_step = 2: makes layer 2 dense after MoE layer 1: dense layers must come first");
+  EXPECT_EQ(
+      error_of(with(kQwen5, R"({"mlp_only_layers": [0, 3]})")),
+      "config.json: mlp_only_layers = [0,3]: makes layer 3 dense after MoE layer 1: dense layers must come first");
+  EXPECT_EQ(
+      error_of(with(kQwen5, R"({"decoder_sparse_step": 2})")),
+      "config.json: decoder_sparse_step = 2: makes layer 2 dense after MoE layer 1: dense layers must come first");
   // Step 2 with two layers: layer 0 dense, layer 1 MoE.
   EXPECT_EQ(from_hf_config(with(kQwen5, R"({"decoder_sparse_step": 2, "num_hidden_layers": 2})"), "c").num_dense_layers,
             1);
@@ -111,8 +114,9 @@ TEST(HfConfig, WhatWouldChangeTheMathematicsIsRefused) {
   EXPECT_EQ(error_of(with(kMixtral5, R"({"rope_parameters": {"rope_type": "yarn"}})")),
             "config.json: rope_parameters.rope_type = \"yarn\": scaled rotary positions are not supported: expected "
             "\"default\"");
-  EXPECT_EQ(error_of(with(kMixtral5, R"({"rope_scaling": {"type": "linear", "factor": 2.0}})")),
-            "config.json: rope_scaling.type = \"linear\": scaled rotary positions are not supported: expected \"default\"");
+  EXPECT_EQ(
+      error_of(with(kMixtral5, R"({"rope_scaling": {"type": "linear", "factor": 2.0}})")),
+      "config.json: rope_scaling.type = \"linear\": scaled rotary positions are not supported: expected \"default\"");
   EXPECT_EQ(error_of(with_null(kMixtral5, "rope_scaling")), "no error");
   EXPECT_EQ(error_of(with(kMixtral5, R"({"router_jitter_noise": 0.1})")),
             "config.json: router_jitter_noise = 0.1: must be 0");
@@ -160,8 +164,9 @@ TEST(HfConfig, ExportNamesWhatAFamilyCannotExpress) {
             "model.attention.qk_norm = false: Qwen3-MoE cannot express it: it has query and key norms");
   EXPECT_EQ(error([](ModelSpec& s) { s.moe.router.score = ScoreFunction::sigmoid; }, Family::qwen3_moe),
             "model.moe.router.score = sigmoid: Qwen3-MoE cannot express it: its scores are softmax");
-  EXPECT_EQ(error([](ModelSpec& s) { s.attention.bias = true; }, Family::qwen3_moe),
-            "model.attention.output_bias = false: Qwen3-MoE cannot express it: one setting covers all four projections");
+  EXPECT_EQ(
+      error([](ModelSpec& s) { s.attention.bias = true; }, Family::qwen3_moe),
+      "model.attention.output_bias = false: Qwen3-MoE cannot express it: one setting covers all four projections");
   EXPECT_THROW(to_hf_config({}, Family::trireme), ConfigError);
 }
 

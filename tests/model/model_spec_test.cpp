@@ -63,15 +63,37 @@ TEST(ModelSpec, WritesWhatItReads) {
   const ModelSpec a = read(kModel);
   EXPECT_EQ(read(to_toml(a)), a);
   // Every key away from its default.
-  const ModelSpec b{.name = "b \"quoted\"", .family = Family::qwen3_moe, .vocab_size = 7, .hidden = 6, .num_layers = 5,
-                    .num_dense_layers = 2, .dense_ffn = 9, .norm_eps = 1e-5, .tied_embeddings = true, .init_std = 0.1,
-                    .attention = {.num_heads = 3, .num_kv_heads = 1, .head_dim = 10, .qk_norm = true, .bias = true,
-                                  .output_bias = true, .rope_theta = 1e6},
-                    .moe = {.num_experts = 12, .expert_ffn = 11, .shared_ffn = 13,
-                            .router = {.top_k = 3, .score = ScoreFunction::sigmoid, .renormalise = false, .scale = 2.5,
-                                       .num_groups = 4, .top_groups = 2, .selection_bias = true,
-                                       .selection_bias_rate = 0.002, .aux_loss_coefficient = 0.01,
-                                       .aux_loss_level = AuxLossLevel::micro_batch, .z_loss_coefficient = 0.003}}};
+  const ModelSpec b{.name = "b \"quoted\"",
+                    .family = Family::qwen3_moe,
+                    .vocab_size = 7,
+                    .hidden = 6,
+                    .num_layers = 5,
+                    .num_dense_layers = 2,
+                    .dense_ffn = 9,
+                    .norm_eps = 1e-5,
+                    .tied_embeddings = true,
+                    .init_std = 0.1,
+                    .attention = {.num_heads = 3,
+                                  .num_kv_heads = 1,
+                                  .head_dim = 10,
+                                  .qk_norm = true,
+                                  .bias = true,
+                                  .output_bias = true,
+                                  .rope_theta = 1e6},
+                    .moe = {.num_experts = 12,
+                            .expert_ffn = 11,
+                            .shared_ffn = 13,
+                            .router = {.top_k = 3,
+                                       .score = ScoreFunction::sigmoid,
+                                       .renormalise = false,
+                                       .scale = 2.5,
+                                       .num_groups = 4,
+                                       .top_groups = 2,
+                                       .selection_bias = true,
+                                       .selection_bias_rate = 0.002,
+                                       .aux_loss_coefficient = 0.01,
+                                       .aux_loss_level = AuxLossLevel::micro_batch,
+                                       .z_loss_coefficient = 0.003}}};
   EXPECT_EQ(read(to_toml(b)), b);
   const ModelSpec dense = read("[model]\nvocab_size=5\nhidden=4\nnum_layers=1\ndense_ffn=3\nattention={num_heads=2}\n");
   EXPECT_EQ(dense.num_moe_layers(), 0);
@@ -95,8 +117,9 @@ TEST(ModelSpec, ValuesThatDoNotFitAreNamed) {
             "m.toml: model.moe.router.num_groups = 3: must divide model.moe.num_experts (8)");
   EXPECT_EQ(error_with({"model.moe.router.num_groups=8"}),
             "m.toml: model.moe.router.num_groups = 8: leaves groups of one expert: a group is scored by its two best");
-  EXPECT_EQ(error_with({"model.moe.router.num_groups=4", "model.moe.router.top_groups=1", "model.moe.router.top_k=3"}),
-            "m.toml: model.moe.router.top_k = 3: must be at most the 2 experts of model.moe.router.top_groups (1) groups");
+  EXPECT_EQ(
+      error_with({"model.moe.router.num_groups=4", "model.moe.router.top_groups=1", "model.moe.router.top_k=3"}),
+      "m.toml: model.moe.router.top_k = 3: must be at most the 2 experts of model.moe.router.top_groups (1) groups");
   EXPECT_EQ(error_with({"model.moe.router.score=relu"}),
             "--set: model.moe.router.score = \"relu\": must be one of softmax, sigmoid");
   EXPECT_EQ(error_with({"model.moe.experts=4"}),

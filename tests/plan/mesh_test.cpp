@@ -9,8 +9,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// rank = pp_index * dp + edp_index * ep + ep_index. For pp 2, dp 4, ep 2: stage 0 is ranks 0..3, its ep groups {0,1} and
-// {2,3}; the same experts are on {0,2} and on {1,3}.
+// rank = pp_index * dp + edp_index * ep + ep_index. For pp 2, dp 4, ep 2: stage 0 is ranks 0..3, its ep groups {0,1}
+// and {2,3}; the same experts are on {0,2} and on {1,3}.
 TEST(Mesh, GroupsByHand) {
   const Mesh mesh{.pp = 2, .dp = 4, .ep = 2};
   EXPECT_EQ(mesh.world(), 8);

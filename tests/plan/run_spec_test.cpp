@@ -110,8 +110,7 @@ TEST(RunSpec, BadKeysAndTypes) {
   EXPECT_EQ(error_of({"layout.pp=two"}), "--set: layout.pp = \"two\": expected an integer, found a string");
   EXPECT_EQ(error_of({"train.steps=0"}), "--set: train.steps = 0: must be at least 1");
   EXPECT_EQ(error_of({"train.optimizer.beta2=1"}), "--set: train.optimizer.beta2 = 1: must be below 1");
-  EXPECT_EQ(error_of({"layout.schedule=zigzag"}),
-            "--set: layout.schedule = \"zigzag\": must be one of gpipe, 1f1b");
+  EXPECT_EQ(error_of({"layout.schedule=zigzag"}), "--set: layout.schedule = \"zigzag\": must be one of gpipe, 1f1b");
   EXPECT_EQ(error_of({"layout.all_to_all=x"}), "--set: layout.all_to_all = \"x\": must be one of flat");
   EXPECT_THAT(error_of({"device.dtype=fp16"}), HasSubstr("must be one of float32, float64, bfloat16, float16"));
   EXPECT_THAT(error_of({"train.schedule.kind=step"}), HasSubstr("must be one of cosine, wsd, constant"));
@@ -123,8 +122,9 @@ TEST(RunSpec, ValuesThatDoNotFit) {
   EXPECT_EQ(error_of({"layout.pp=5"}), "--set: layout.pp = 5: more stages than model.num_layers (4)");
   EXPECT_EQ(error_of({"batch.global_batch=25"}),
             "--set: batch.global_batch = 25: must be a multiple of batch.micro_batch (2)");
-  EXPECT_EQ(error_of({"layout.dp=10"}),
-            "configs/r.toml: batch.global_batch = 24: must be a multiple of batch.micro_batch (2) times layout.dp (10)");
+  EXPECT_EQ(
+      error_of({"layout.dp=10"}),
+      "configs/r.toml: batch.global_batch = 24: must be a multiple of batch.micro_batch (2) times layout.dp (10)");
   EXPECT_EQ(error_of({"layout.dp=3"}), "configs/r.toml: layout.ep = 2: must divide layout.dp (3)");
   EXPECT_EQ(error_of({"layout.stage_layers=[2,1]"}),
             "--set: layout.stage_layers = [ 2, 1 ]: must be positive and sum to model.num_layers (4)");
@@ -132,7 +132,8 @@ TEST(RunSpec, ValuesThatDoNotFit) {
             "--set: layout.stage_layers = [ 4 ]: must have layout.pp (2) entries");
   EXPECT_EQ(error_of({"data.valid=\"\""}),
             "--set: data.valid = \"\": is missing: train.eval_sequences asks for evaluation");
-  EXPECT_EQ(error_of({"model.moe.num_experts=0"}), "configs/r.toml: layout.ep = 2: must be 1: the model has no experts");
+  EXPECT_EQ(error_of({"model.moe.num_experts=0"}),
+            "configs/r.toml: layout.ep = 2: must be 1: the model has no experts");
 }
 
 TEST(RunSpec, ModelFromAFile) {
@@ -168,7 +169,8 @@ TEST(ResolveMesh, DataParallelRanksFollow) {
   const RunSpec run = parse_run(kRun, "r.toml");
   EXPECT_EQ(resolve_mesh(run, 4), (Mesh{.pp = 2, .dp = 2, .ep = 2}));
   EXPECT_EQ(resolve_mesh(run, 8), (Mesh{.pp = 2, .dp = 4, .ep = 2}));
-  EXPECT_EQ(resolve_mesh(parse_run(kRun, "r.toml", {"layout.pp=1", "layout.ep=1"}), 3), (Mesh{.pp = 1, .dp = 3, .ep = 1}));
+  EXPECT_EQ(resolve_mesh(parse_run(kRun, "r.toml", {"layout.pp=1", "layout.ep=1"}), 3),
+            (Mesh{.pp = 1, .dp = 3, .ep = 1}));
 }
 
 TEST(ResolveMesh, WhatDoesNotFitIsNamed) {
@@ -184,9 +186,10 @@ TEST(ResolveMesh, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(error(8, {"layout.dp=2"}),
             "r.toml: layout.dp = 2: must be 4 for 8 ranks and layout.pp = 2 (0 lets it follow)");
   EXPECT_EQ(error(6, {}), "r.toml: layout.ep = 2: must divide the data-parallel ranks (6 ranks / layout.pp 2 = 3)");
-  EXPECT_EQ(error(20, {}),
-            "r.toml: batch.global_batch = 24: must be a multiple of batch.micro_batch (2) times the data-parallel ranks "
-            "(10)");
+  EXPECT_EQ(
+      error(20, {}),
+      "r.toml: batch.global_batch = 24: must be a multiple of batch.micro_batch (2) times the data-parallel ranks "
+      "(10)");
 }
 
 TEST(RunSpec, ShippedRunsAreValidForTheirRanks) {

@@ -59,7 +59,10 @@ std::string config_error_of(F&& f) {
 // Slots with storage.
 struct StoredSequence {
   explicit StoredSequence(std::int64_t length)
-      : tokens(static_cast<std::size_t>(length), -7), targets(tokens), positions(tokens), documents(tokens),
+      : tokens(static_cast<std::size_t>(length), -7),
+        targets(tokens),
+        positions(tokens),
+        documents(tokens),
         weights(tokens.size(), -7.0f) {}
   std::vector<std::int64_t> tokens, targets, positions, documents;
   std::vector<float> weights;

@@ -11,8 +11,8 @@
 namespace trireme::train {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::Each;
+using ::testing::ElementsAre;
 
 class Packing : public DataTest {
  protected:
@@ -41,8 +41,8 @@ TEST_F(Packing, EvaluationCutsTheFileInOrder) {
 }
 
 TEST_F(Packing, WithoutResetOneDocumentFillsTheSequence) {
-  const auto source = evaluation_source(open({{1, 2, 9}, {3, 9}, {4, 5}}),
-                                        {.sequence_length = 5, .reset_at_documents = false}, 10);
+  const auto source =
+      evaluation_source(open({{1, 2, 9}, {3, 9}, {4, 5}}), {.sequence_length = 5, .reset_at_documents = false}, 10);
   const auto first = read_sequence(*source, 0);
   EXPECT_THAT(first.targets, ElementsAre(2, 9, 3, 9, 4));
   EXPECT_THAT(first.weights, Each(1));
@@ -74,8 +74,7 @@ TEST_F(Packing, EmptyDocumentsAreSkipped) {
 
 TEST_F(Packing, TooShortAFileIsAClearError) {
   const std::string prefix = write_tokens("t", {{1, 2, 3, 4}});
-  const auto tokens =
-      std::make_shared<const TokenReader>(prefix, DataOrigin{.file = "run.toml", .key = "data.train"});
+  const auto tokens = std::make_shared<const TokenReader>(prefix, DataOrigin{.file = "run.toml", .key = "data.train"});
   EXPECT_EQ(training_source(tokens, {.sequence_length = 3})->num_sequences(), 1);
   EXPECT_EQ(config_error_of([&] { training_source(tokens, {.sequence_length = 4}); }),
             "run.toml: data.train = " + prefix + ": holds 4 tokens: one sequence takes batch.sequence_length + 1 = 5");
@@ -106,8 +105,12 @@ TEST_F(Packing, AnEpochVisitsEveryWindowOnceAndDocumentsStayWhole) {
       for (std::size_t i = 0; i < s.tokens.size(); ++i) {
         EXPECT_TRUE(seen.insert(s.tokens[i]).second) << "token " << s.tokens[i] << " twice in epoch " << epoch;
         // Within a document the target is the next token; with distinct tokens that is the next number.
-        if (s.weights[i] == 1) { EXPECT_EQ(s.targets[i], s.tokens[i] + 1); }
-        if (i + 1 < s.tokens.size()) { EXPECT_EQ(s.targets[i], s.tokens[i + 1]); }
+        if (s.weights[i] == 1) {
+          EXPECT_EQ(s.targets[i], s.tokens[i] + 1);
+        }
+        if (i + 1 < s.tokens.size()) {
+          EXPECT_EQ(s.targets[i], s.tokens[i + 1]);
+        }
         EXPECT_EQ(s.positions[i] == 0, i == 0 || s.documents[i] != s.documents[i - 1]);
       }
     }
@@ -189,9 +192,9 @@ TEST_F(Packing, OpensWhatTheRunNames) {
   EXPECT_EQ(open_training(run)->num_sequences(), 1);
   EXPECT_EQ(open_evaluation(run), nullptr);
   run.train.eval_sequences = 1;
-  EXPECT_EQ(config_error_of([&] { open_evaluation(run); }),
-            "run.toml: data.valid = " + run.data.valid +
-                ": holds token 100: model.vocab_size (100) must be at least 101");
+  EXPECT_EQ(
+      config_error_of([&] { open_evaluation(run); }),
+      "run.toml: data.valid = " + run.data.valid + ": holds token 100: model.vocab_size (100) must be at least 101");
   run.data.train.clear();
   EXPECT_EQ(config_error_of([&] { open_training(run); }),
             "run.toml: data.train: is missing: the prefix of a .bin/.idx pair is needed (or \"random\")");

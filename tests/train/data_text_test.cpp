@@ -65,7 +65,8 @@ TEST_F(Documents, LinesThatSpanReadBlocksStayWhole) {
 }
 
 TEST_F(Documents, UnknownRulesAndFiles) {
-  EXPECT_THAT(config_error_of([] { document_rule_from_name("page"); }), HasSubstr("--documents = page: must be one of"));
+  EXPECT_THAT(config_error_of([] { document_rule_from_name("page"); }),
+              HasSubstr("--documents = page: must be one of"));
   EXPECT_THAT(config_error_of([&] { for_each_document(path("none"), {}, [](std::string_view) {}); }),
               HasSubstr("none: no such file"));
 }
@@ -115,11 +116,13 @@ TEST_F(SentencePiece, TrainsAndIsLossless) {
 TEST_F(SentencePiece, BadModelsAndSizes) {
   write_file(path("bad.model"), "this is no model");
   EXPECT_THAT(config_error_of([&] { make_tokenizer(path("bad.model")); }), HasSubstr("bad.model: not a SentencePiece"));
-  EXPECT_THAT(config_error_of([&] { make_tokenizer(path("none.model")); }), HasSubstr("none.model: not a SentencePiece"));
+  EXPECT_THAT(config_error_of([&] { make_tokenizer(path("none.model")); }),
+              HasSubstr("none.model: not a SentencePiece"));
   EXPECT_THAT(config_error_of([] { make_tokenizer("words"); }), HasSubstr("--tokenizer = words: must be \"byte\""));
   write_file(path("text"), "too little text\n");
-  EXPECT_THAT(config_error_of([&] { train_sentencepiece({.inputs = {path("text")}, .model = path("t.model"),
-                                                         .vocab_size = 8000}); }),
+  EXPECT_THAT(config_error_of([&] {
+                train_sentencepiece({.inputs = {path("text")}, .model = path("t.model"), .vocab_size = 8000});
+              }),
               HasSubstr("--vocab-size = 8000: SentencePiece"));
   EXPECT_THAT(config_error_of([&] { train_sentencepiece({.inputs = {path("text")}, .vocab_size = 10}); }),
               HasSubstr("must be at least 300"));
@@ -146,8 +149,10 @@ TEST_F(BuildDataset, SplitsByTextAndDescribesWhatItWrote) {
   write_file(path("a.txt"), text);
   write_file(path("b.txt"), "last\n");
   DataBuildProgress last;
-  const auto result = build_dataset({.inputs = {path("a.txt"), path("b.txt")}, .output_prefix = path("out/d"),
-                                     .documents = {.rule = DocumentRule::line}, .valid_fraction = 0.25},
+  const auto result = build_dataset({.inputs = {path("a.txt"), path("b.txt")},
+                                     .output_prefix = path("out/d"),
+                                     .documents = {.rule = DocumentRule::line},
+                                     .valid_fraction = 0.25},
                                     [&](const DataBuildProgress& p) { last = p; });
   const auto train = documents_of(path("out/d_train")), valid = documents_of(path("out/d_valid"));
   EXPECT_EQ(train.size() + valid.size(), 401u);
@@ -172,7 +177,9 @@ TEST_F(BuildDataset, IsTheSameEveryTimeAndForAnyInputOrder) {
   write_file(path("a.txt"), "one\ntwo\nthree\nfour\n");
   write_file(path("b.txt"), "five\nsix\nseven\neight\n");
   const auto build = [&](std::vector<std::filesystem::path> inputs, const char* name) {
-    build_dataset({.inputs = inputs, .output_prefix = path(name), .documents = {.rule = DocumentRule::line},
+    build_dataset({.inputs = inputs,
+                   .output_prefix = path(name),
+                   .documents = {.rule = DocumentRule::line},
                    .valid_fraction = 0.4});
     const auto valid = documents_of(path(name) + "_valid");
     return std::set<std::string>(valid.begin(), valid.end());
@@ -208,8 +215,10 @@ TEST_F(BuildDataset, SentencePieceModelIsKeptBesideTheTokens) {
   for (int i = 0; i < 500; ++i) text += "a line of words " + std::to_string(i * 37 % 101) + "\n";
   write_file(path("a.txt"), text);
   train_sentencepiece({.inputs = {path("a.txt")}, .model = path("t.model"), .vocab_size = 300});
-  const auto result = build_dataset({.inputs = {path("a.txt")}, .output_prefix = path("d"),
-                                     .tokenizer = path("t.model"), .documents = {.rule = DocumentRule::file},
+  const auto result = build_dataset({.inputs = {path("a.txt")},
+                                     .output_prefix = path("d"),
+                                     .tokenizer = path("t.model"),
+                                     .documents = {.rule = DocumentRule::file},
                                      .valid_fraction = 0});
   EXPECT_EQ(result.train.tokenizer_file, "d_train.tokenizer.model");
   const auto tokenizer = make_tokenizer(path("d_train.tokenizer.model"));

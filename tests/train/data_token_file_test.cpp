@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "train/data_fixture.h"
 #include "train/data/dataset_meta.h"
+#include "train/data_fixture.h"
 
 namespace trireme::train {
 namespace {
@@ -52,8 +52,8 @@ TEST_F(TokenFile, WritesMegatronsBytes) {
 }
 
 TEST_F(TokenFile, ReadsBackEveryType) {
-  for (TokenType type : {TokenType::uint8, TokenType::int8, TokenType::int16, TokenType::uint16, TokenType::int32,
-                         TokenType::int64}) {
+  for (TokenType type :
+       {TokenType::uint8, TokenType::int8, TokenType::int16, TokenType::uint16, TokenType::int32, TokenType::int64}) {
     const TokenReader reader(write_tokens("t", {{1, 2, 127}, {}, {4}}, type));
     EXPECT_EQ(reader.num_documents(), 3);
     EXPECT_THAT(all(reader), ElementsAre(1, 2, 127, 4));
@@ -89,8 +89,8 @@ TEST_F(TokenFile, MissingAndTruncatedFilesAreNamed) {
                                      ": No such file or directory");
   write_tokens("t", {{1, 2, 3}, {4}});
   std::filesystem::resize_file(path("t.bin"), 7);
-  EXPECT_EQ(error(path("t")), "run.toml: data.train = " + path("t") + ": " + path("t.bin") +
-                                  " is truncated: 7 bytes, the index needs 8");
+  EXPECT_EQ(error(path("t")),
+            "run.toml: data.train = " + path("t") + ": " + path("t.bin") + " is truncated: 7 bytes, the index needs 8");
   const std::string idx = read_file(path("t.idx"));
   for (std::size_t length : {std::size_t{0}, std::size_t{20}, std::size_t{33}, idx.size() - 1}) {
     write_file(path("t.idx"), idx.substr(0, length));
@@ -123,7 +123,8 @@ TEST_F(TokenFile, CorruptIndicesAreRefused) {
 
 TEST_F(TokenFile, VocabularyIsChecked) {
   const auto check = [&](const std::string& prefix, std::int64_t vocab) {
-    return config_error_of([&] { TokenReader(prefix, {.file = "run.toml", .key = "data.train"}).check_vocabulary(vocab); });
+    return config_error_of(
+        [&] { TokenReader(prefix, {.file = "run.toml", .key = "data.train"}).check_vocabulary(vocab); });
   };
   const std::string t = write_tokens("t", {{1, 2, 300}, {4}});
   EXPECT_EQ(check(t, 301), "no error");

@@ -23,8 +23,8 @@ class BigramModel {
 
   std::int64_t vocab_size_;
   double num_tokens_ = 0;
-  std::vector<std::uint32_t> dense_;                        // v * V + w, for small vocabularies
-  std::unordered_map<std::uint64_t, std::uint32_t> sparse_; // the same key
+  std::vector<std::uint32_t> dense_;                            // v * V + w, for small vocabularies
+  std::unordered_map<std::uint64_t, std::uint32_t> sparse_;     // the same key
   std::vector<std::uint64_t> unigram_, followed_, successors_;  // c(w); c(v); T(v)
 };
 

@@ -15,7 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 bool is_for_validation(std::string_view document, const DataBuildOptions& options) {
   return random_uniform(stream_key(options.seed, document), 0) < options.valid_fraction;
@@ -23,9 +25,13 @@ bool is_for_validation(std::string_view document, const DataBuildOptions& option
 
 DatasetMeta describe(const DataBuildOptions& options, const Tokenizer& tokenizer, const TokenWriter& writer,
                      TokenType type) {
-  DatasetMeta meta{.tokenizer = tokenizer.name(), .vocab_size = tokenizer.vocab_size(), .eos = tokenizer.special().eos,
-                   .num_documents = writer.num_documents(), .num_tokens = writer.num_tokens(),
-                   .max_token = writer.max_token(), .bin_bytes = writer.num_tokens() * size_of(type)};
+  DatasetMeta meta{.tokenizer = tokenizer.name(),
+                   .vocab_size = tokenizer.vocab_size(),
+                   .eos = tokenizer.special().eos,
+                   .num_documents = writer.num_documents(),
+                   .num_tokens = writer.num_tokens(),
+                   .max_token = writer.max_token(),
+                   .bin_bytes = writer.num_tokens() * size_of(type)};
   for (const fs::path& input : options.inputs) meta.sources.push_back(input.filename().string());
   return meta;
 }
@@ -34,7 +40,8 @@ void check(const DataBuildOptions& options, const Tokenizer& tokenizer) {
   if (options.inputs.empty()) throw ConfigError({.key = "inputs", .allowed = "at least one text file is needed"});
   if (options.output_prefix.empty()) throw ConfigError({.key = "--out", .allowed = "a prefix is needed"});
   if (!(options.valid_fraction >= 0 && options.valid_fraction < 1))
-    throw ConfigError({.key = "--valid-fraction", .value = fmt::format("{}", options.valid_fraction),
+    throw ConfigError({.key = "--valid-fraction",
+                       .value = fmt::format("{}", options.valid_fraction),
                        .allowed = "must lie in [0, 1)"});
   if (options.append_eos && tokenizer.special().eos < 0)
     throw ConfigError({.key = "--tokenizer", .value = options.tokenizer, .allowed = "has no end-of-text token"});
@@ -56,7 +63,8 @@ DataBuildResult build_dataset(const DataBuildOptions& options,
     if (error) throw ConfigError({.file = input.string(), .allowed = "no such file, or it cannot be read"});
     state.bytes_total += static_cast<std::int64_t>(size);
   }
-  if (const auto folder = fs::path(options.output_prefix).parent_path(); !folder.empty()) fs::create_directories(folder);
+  if (const auto folder = fs::path(options.output_prefix).parent_path(); !folder.empty())
+    fs::create_directories(folder);
 
   const TokenType type = token_type_for(tokenizer->vocab_size());
   TokenWriter train(options.output_prefix + "_train", type);
@@ -89,11 +97,12 @@ DataBuildResult build_dataset(const DataBuildOptions& options,
   report(0, true);
 
   if (train.num_documents() == 0 || (valid && valid->num_documents() == 0))
-    throw ConfigError({.key = state.num_documents == 0 ? "inputs" : "--valid-fraction",
-                       .value = state.num_documents == 0 ? "" : fmt::format("{}", options.valid_fraction),
-                       .allowed = fmt::format("leaves no document for {}: {} documents were found (--documents says how "
-                                              "a text is cut)", train.num_documents() == 0 ? "training" : "validation",
-                                              state.num_documents)});
+    throw ConfigError(
+        {.key = state.num_documents == 0 ? "inputs" : "--valid-fraction",
+         .value = state.num_documents == 0 ? "" : fmt::format("{}", options.valid_fraction),
+         .allowed = fmt::format("leaves no document for {}: {} documents were found (--documents says how "
+                                "a text is cut)",
+                                train.num_documents() == 0 ? "training" : "validation", state.num_documents)});
   DataBuildResult result;
   const auto finish = [&](TokenWriter& writer, const std::string& prefix) {
     writer.finish();

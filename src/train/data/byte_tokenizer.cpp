@@ -25,13 +25,15 @@ class ByteTokenizer final : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
+std::unique_ptr<Tokenizer> byte_tokenizer() {
+  return std::make_unique<ByteTokenizer>();
+}
 
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name) {
   if (name == "byte") return byte_tokenizer();
   if (std::filesystem::path(name).extension() == ".model") return sentencepiece_tokenizer(name);
-  throw ConfigError({.key = "--tokenizer", .value = name,
-                     .allowed = "must be \"byte\" or the path of a SentencePiece .model"});
+  throw ConfigError(
+      {.key = "--tokenizer", .value = name, .allowed = "must be \"byte\" or the path of a SentencePiece .model"});
 }
 
 }  // namespace trireme::train

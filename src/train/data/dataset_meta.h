@@ -16,7 +16,7 @@ struct DatasetMeta {
   std::int32_t eos = -1;
   std::int64_t num_documents = 0, num_tokens = 0;
   std::int64_t max_token = -1;
-  std::int64_t bin_bytes = 0;  // what the above was found for
+  std::int64_t bin_bytes = 0;        // what the above was found for
   std::vector<std::string> sources;  // file names, without folders
   bool operator==(const DatasetMeta&) const = default;
 };

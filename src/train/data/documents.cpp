@@ -12,7 +12,9 @@
 namespace trireme::train {
 namespace {
 
-bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos; }
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
+}
 
 // Collects lines to documents by the rule.
 class Splitter {
@@ -24,7 +26,8 @@ class Splitter {
     try {
       separator_ = std::regex(options.separator, std::regex::ECMAScript | std::regex::optimize);
     } catch (const std::regex_error& e) {
-      throw ConfigError({.key = "--separator", .value = options.separator,
+      throw ConfigError({.key = "--separator",
+                         .value = options.separator,
                          .allowed = fmt::format("not a regular expression: {}", e.what())});
     }
   }
@@ -32,8 +35,10 @@ class Splitter {
   void add_line(std::string_view line) {  // without its line end
     ++line_number_;
     switch (options_.rule) {
-      case DocumentRule::line: return emit(line);
-      case DocumentRule::jsonl: return emit_json(line);
+      case DocumentRule::line:
+        return emit(line);
+      case DocumentRule::jsonl:
+        return emit_json(line);
       case DocumentRule::blank_line:
         if (is_blank(line)) return finish();
         break;
@@ -46,7 +51,8 @@ class Splitter {
         }
         break;
       }
-      case DocumentRule::file: break;
+      case DocumentRule::file:
+        break;
     }
     document_.append(line);
     document_.push_back('\n');
@@ -93,8 +99,8 @@ DocumentRule document_rule_from_name(const std::string& name) {
                                                         {"jsonl", DocumentRule::jsonl}};
   for (const auto& [known, rule] : rules)
     if (name == known) return rule;
-  throw ConfigError({.key = "--documents", .value = name,
-                     .allowed = "must be one of blank_line, line, file, separator, jsonl"});
+  throw ConfigError(
+      {.key = "--documents", .value = name, .allowed = "must be one of blank_line, line, file, separator, jsonl"});
 }
 
 void for_each_document(const std::filesystem::path& file, const DocumentOptions& options,

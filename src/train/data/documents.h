@@ -19,8 +19,8 @@ DocumentRule document_rule_from_name(const std::string& name);  // ConfigError (
 
 struct DocumentOptions {
   DocumentRule rule = DocumentRule::blank_line;
-  std::string separator;       // of `separator`: ECMAScript, searched in the line's first 1,024 bytes
-  bool drop_separator = false; // the matching line is not part of the document
+  std::string separator;        // of `separator`: ECMAScript, searched in the line's first 1,024 bytes
+  bool drop_separator = false;  // the matching line is not part of the document
   std::string json_key = "text";
 };
 

@@ -13,8 +13,7 @@ DocumentStream::DocumentStream(const TokenReader& tokens, std::vector<std::int64
   for (std::size_t i = 0; i < order_.size(); ++i) begin_[i + 1] = begin_[i] + tokens_.document_length(order_[i]);
 }
 
-void DocumentStream::read(std::int64_t first, std::span<std::int64_t> tokens,
-                          std::span<std::int64_t> documents) const {
+void DocumentStream::read(std::int64_t first, std::span<std::int64_t> tokens, std::span<std::int64_t> documents) const {
   // The last document that begins at or before `first`; empty ones before it hold no token.
   auto place = static_cast<std::size_t>(std::upper_bound(begin_.begin(), begin_.end(), first) - begin_.begin() - 1);
   std::size_t done = 0;
@@ -52,7 +51,9 @@ namespace {
 std::int64_t windows_or_fail(const TokenReader& tokens, const PackingOptions& options) {
   const std::int64_t n = num_windows(tokens.num_tokens(), options.sequence_length);
   if (n == 0)
-    throw ConfigError({.file = tokens.origin().file, .key = tokens.origin().key, .value = tokens.prefix(),
+    throw ConfigError({.file = tokens.origin().file,
+                       .key = tokens.origin().key,
+                       .value = tokens.prefix(),
                        .allowed = fmt::format("holds {} tokens: one sequence takes batch.sequence_length + 1 = {}",
                                               tokens.num_tokens(), options.sequence_length + 1)});
   return n;

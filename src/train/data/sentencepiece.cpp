@@ -22,8 +22,8 @@ class SentencePieceTokenizer final : public Tokenizer {
   explicit SentencePieceTokenizer(const std::filesystem::path& model) {
     const auto status = processor_.Load(model.string());
     if (!status.ok())
-      throw ConfigError({.file = model.string(),
-                         .allowed = fmt::format("not a SentencePiece model: {}", status.ToString())});
+      throw ConfigError(
+          {.file = model.string(), .allowed = fmt::format("not a SentencePiece model: {}", status.ToString())});
   }
 
   std::string name() const override { return "sentencepiece"; }
@@ -76,7 +76,8 @@ class LineSample final : public sp::SentenceIterator {
       if (error) throw ConfigError({.file = input.string(), .allowed = "no such file, or it cannot be read"});
       total += static_cast<std::int64_t>(size);
     }
-    const double share = total > options.sample_bytes ? static_cast<double>(options.sample_bytes) / static_cast<double>(total) : 1;
+    const double share =
+        total > options.sample_bytes ? static_cast<double>(options.sample_bytes) / static_cast<double>(total) : 1;
     double due = 1;
     for (const auto& input : options.inputs) {
       std::ifstream in(input, std::ios::binary);
@@ -109,7 +110,8 @@ void train_sentencepiece(const SentencePieceTraining& options) {
   if (options.kind != "bpe" && options.kind != "unigram")
     throw ConfigError({.key = "--model-type", .value = options.kind, .allowed = "must be bpe or unigram"});
   if (options.vocab_size < 300)
-    throw ConfigError({.key = "--vocab-size", .value = fmt::format("{}", options.vocab_size),
+    throw ConfigError({.key = "--vocab-size",
+                       .value = fmt::format("{}", options.vocab_size),
                        .allowed = "must be at least 300: 256 bytes, 4 specials and some pieces"});
   LineSample lines(options);
   std::string model;
@@ -130,7 +132,8 @@ void train_sentencepiece(const SentencePieceTraining& options) {
        {"minloglevel", "2"}},
       &lines, &model);
   if (!status.ok())
-    throw ConfigError({.key = "--vocab-size", .value = fmt::format("{}", options.vocab_size),
+    throw ConfigError({.key = "--vocab-size",
+                       .value = fmt::format("{}", options.vocab_size),
                        .allowed = fmt::format("SentencePiece: {}", status.ToString())});
   write_file_atomically(options.model, model);
 }
@@ -143,13 +146,18 @@ namespace trireme::train {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw ConfigError({.key = "--tokenizer", .allowed = "this build has no SentencePiece (Debian: libsentencepiece-dev)"});
+  throw ConfigError(
+      {.key = "--tokenizer", .allowed = "this build has no SentencePiece (Debian: libsentencepiece-dev)"});
 }
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path&) { refuse(); }
-void train_sentencepiece(const SentencePieceTraining&) { refuse(); }
+std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path&) {
+  refuse();
+}
+void train_sentencepiece(const SentencePieceTraining&) {
+  refuse();
+}
 
 }  // namespace trireme::train
 

@@ -46,7 +46,8 @@ class RandomSource final : public SequenceSource {
 
 std::shared_ptr<const TokenReader> open_tokens(const plan::RunSpec& run, const char* key, const std::string& prefix) {
   if (prefix.empty())
-    throw ConfigError({.file = run.file, .key = key,
+    throw ConfigError({.file = run.file,
+                       .key = key,
                        .allowed = "is missing: the prefix of a .bin/.idx pair is needed (or \"random\")"});
   auto tokens = std::make_shared<const TokenReader>(prefix, DataOrigin{.file = run.file, .key = key});
   tokens->check_vocabulary(run.model.vocab_size);
@@ -61,8 +62,8 @@ PackingOptions packing(const plan::RunSpec& run) {
 
 }  // namespace
 
-std::unique_ptr<SequenceSource> random_source(std::int64_t vocab_size, std::int64_t sequence_length,
-                                              std::uint64_t seed, std::int64_t num_sequences) {
+std::unique_ptr<SequenceSource> random_source(std::int64_t vocab_size, std::int64_t sequence_length, std::uint64_t seed,
+                                              std::int64_t num_sequences) {
   return std::make_unique<RandomSource>(vocab_size, sequence_length, seed, num_sequences);
 }
 
@@ -75,8 +76,7 @@ void fill_padding(SequenceSlots out) {
 }
 
 std::unique_ptr<SequenceSource> open_training(const plan::RunSpec& run) {
-  if (run.data.train == "random")
-    return random_source(run.model.vocab_size, run.batch.sequence_length, run.train.seed);
+  if (run.data.train == "random") return random_source(run.model.vocab_size, run.batch.sequence_length, run.train.seed);
   return training_source(open_tokens(run, "data.train", run.data.train), packing(run));
 }
 
@@ -84,8 +84,7 @@ std::unique_ptr<SequenceSource> open_evaluation(const plan::RunSpec& run) {
   if (run.train.eval_sequences == 0) return nullptr;
   // Another seed than training's: the same sequences would be seen data.
   if (run.data.valid == "random")
-    return random_source(run.model.vocab_size, run.batch.sequence_length, run.train.seed + 1,
-                         run.train.eval_sequences);
+    return random_source(run.model.vocab_size, run.batch.sequence_length, run.train.seed + 1, run.train.eval_sequences);
   return evaluation_source(open_tokens(run, "data.valid", run.data.valid), packing(run), run.train.eval_sequences);
 }
 

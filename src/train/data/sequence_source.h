@@ -45,7 +45,8 @@ struct PackingOptions {
   bool reset_at_documents = true;
   std::uint64_t seed = 1;
 };
-std::unique_ptr<SequenceSource> training_source(std::shared_ptr<const TokenReader> tokens, const PackingOptions& options);
+std::unique_ptr<SequenceSource> training_source(std::shared_ptr<const TokenReader> tokens,
+                                                const PackingOptions& options);
 
 // The first `num_sequences` windows in the order of the file; numbers behind the last are padding, so that
 // all ranks can run equal batches.

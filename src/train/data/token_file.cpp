@@ -24,13 +24,20 @@ T load(const std::byte* at) {
 template <class F>
 void with_token_type(TokenType type, F&& f) {
   switch (type) {
-    case TokenType::uint8: return f(std::uint8_t{});
-    case TokenType::int8: return f(std::int8_t{});
-    case TokenType::int16: return f(std::int16_t{});
-    case TokenType::uint16: return f(std::uint16_t{});
-    case TokenType::int32: return f(std::int32_t{});
-    case TokenType::int64: return f(std::int64_t{});
-    default: TRIREME_CHECK(false, "token type {}", static_cast<int>(type));
+    case TokenType::uint8:
+      return f(std::uint8_t{});
+    case TokenType::int8:
+      return f(std::int8_t{});
+    case TokenType::int16:
+      return f(std::int16_t{});
+    case TokenType::uint16:
+      return f(std::uint16_t{});
+    case TokenType::int32:
+      return f(std::int32_t{});
+    case TokenType::int64:
+      return f(std::int64_t{});
+    default:
+      TRIREME_CHECK(false, "token type {}", static_cast<int>(type));
   }
 }
 
@@ -45,12 +52,16 @@ void append(std::vector<std::byte>& out, const T& value) {
 int size_of(TokenType type) {
   switch (type) {
     case TokenType::uint8:
-    case TokenType::int8: return 1;
+    case TokenType::int8:
+      return 1;
     case TokenType::int16:
-    case TokenType::uint16: return 2;
+    case TokenType::uint16:
+      return 2;
     case TokenType::int32:
-    case TokenType::float32: return 4;
-    default: return 8;
+    case TokenType::float32:
+      return 4;
+    default:
+      return 8;
   }
 }
 

@@ -19,7 +19,16 @@
 
 namespace trireme::train {
 
-enum class TokenType : std::uint8_t { uint8 = 1, int8 = 2, int16 = 3, int32 = 4, int64 = 5, float64 = 6, float32 = 7, uint16 = 8 };
+enum class TokenType : std::uint8_t {
+  uint8 = 1,
+  int8 = 2,
+  int16 = 3,
+  int32 = 4,
+  int64 = 5,
+  float64 = 6,
+  float32 = 7,
+  uint16 = 8
+};
 int size_of(TokenType type);
 
 // The narrowest type that other readers of the format take too: uint16 below 65,536 tokens, else int32.
@@ -47,8 +56,8 @@ class TokenReader {
   // Tokens [first, first + out.size()) of the whole file.
   void read(std::int64_t first, std::span<std::int64_t> out) const;
 
-  // ConfigError unless every token lies in [0, vocab_size). Reads the whole file (about 2 GB/s), unless PREFIX.meta.json
-  // states the highest token of a .bin of this size.
+  // ConfigError unless every token lies in [0, vocab_size). Reads the whole file (about 2 GB/s), unless
+  // PREFIX.meta.json states the highest token of a .bin of this size.
   void check_vocabulary(std::int64_t vocab_size) const;
 
  private:
