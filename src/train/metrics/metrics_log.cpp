@@ -1,0 +1,77 @@
+#include "train/metrics/metrics_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "base/atomic_file.h"
+#include "base/errors.h"
+
+namespace trireme::train {
+namespace {
+
+// The lines of steps up to `last_step`, newlines included. A step that a run took twice keeps its last line.
+std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_step) {
+  std::ifstream in(path, std::ios::binary);
+  std::string kept, line;
+  while (std::getline(in, line) && !in.eof()) {  // at the end of the file without a newline: cut short
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
+    if (json["step"].get<std::int64_t>() <= last_step) kept += line + "\n";
+  }
+  return kept;
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t last_step) : path_(path) {
+  const auto fail = [&](const std::string& what) {
+    throw ConfigError({.file = path.string(), .allowed = "cannot be written: " + what});
+  };
+  try {
+    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+    write_file_atomically(path, lines_up_to(path, last_step));
+  } catch (const std::system_error& e) {
+    fail(e.what());
+  }
+  fd_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (fd_ < 0) fail(std::strerror(errno));
+}
+
+MetricsLog::~MetricsLog() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void MetricsLog::write(const StepMetrics& metrics) {
+  const std::string line = to_json(metrics).dump() + "\n";
+  for (std::size_t done = 0; done < line.size();) {
+    const ssize_t n = ::write(fd_, line.data() + done, line.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      throw RuntimeFailure({.operation = "metrics", .reason = fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno))});
+    }
+    done += static_cast<std::size_t>(n);
+  }
+}
+
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw ConfigError({.file = path.string(), .allowed = "no such file, or it cannot be read"});
+  std::vector<StepMetrics> out;
+  std::string line;
+  for (int number = 1; std::getline(in, line) && !in.eof(); ++number) {
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object()) {
+      throw ConfigError({.file = path.string(), .key = fmt::format("line {}", number), .allowed = "expected a JSON object"});
+    }
+    out.push_back(step_metrics_from_json(json));
+  }
+  return out;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,56 @@
+// TensorBoard event files: TFRecord framing (length, masked crc of the length, data, masked crc of the data) around Event
+// protocol buffers, of which only these fields are written:
+//   Event   { 1: double wall_time  2: int64 step  3: string file_version  5: Summary summary }
+//   Summary { 1: repeated Value }   Value { 1: string tag  2: float simple_value }
+// Three fields don't make a protobuf dependency worth it. Source: tensorflow/core/util/event.proto, summary.proto,
+// lib/io/record_writer.cc.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "train/metrics/step_metrics.h"
+
+namespace trireme::train {
+
+struct Scalar {
+  std::string tag;
+  float value = 0;
+  bool operator==(const Scalar&) const = default;
+};
+
+struct ScalarEvent {
+  double wall_time = 0;  // seconds since 1970
+  std::int64_t step = 0;
+  std::string file_version;  // "brain.Event:2" in the first record, else empty
+  std::vector<Scalar> scalars;
+  bool operator==(const ScalarEvent&) const = default;
+};
+
+// A serialized Event, and that in its record frame.
+std::string encode_event(const ScalarEvent& event);
+std::string frame_record(const std::string& data);
+
+class TensorBoardWriter {
+ public:
+  // Makes `folder`/events.out.tfevents.<time>.<host>.<pid>; a resumed run adds a file. ConfigError where it cannot.
+  explicit TensorBoardWriter(const std::filesystem::path& folder);
+  ~TensorBoardWriter();
+  TensorBoardWriter(const TensorBoardWriter&) = delete;
+  TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
+
+  // Every number of the step as train/<name> (eval/loss, eval/bigram_loss), at the current time. RuntimeFailure on failure.
+  void write(const StepMetrics& metrics);
+  void write(const ScalarEvent& event);
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+// The events of a file; ConfigError with the file and the offset for a broken frame or checksum.
+std::vector<ScalarEvent> read_events(const std::filesystem::path& path);
+
+}  // namespace trireme::train
