@@ -68,6 +68,7 @@ void add_data_command(CLI::App& app, Context&) {
   c->add_option("--documents", options->documents, "What separates documents: blank_line, line, file, separator, jsonl")
       ->capture_default_str();
   c->add_option("--separator", options->build.documents.separator, "Regular expression of a document's first line");
+  c->add_flag("--drop-separator", options->build.documents.drop_separator, "That line is not part of the document");
   c->add_option("--json-key", options->build.documents.json_key, "Field of a jsonl line")->capture_default_str();
   c->add_option("--valid-fraction", options->build.valid_fraction, "Of documents, kept for validation")
       ->capture_default_str();
