@@ -1,17 +1,62 @@
 #include "trireme/run_output.h"
+
 #include <cstdio>
-#include <fstream>
+
 #include <fmt/format.h>
+
+#include "train/metrics/console_progress.h"
+#include "train/metrics/metrics_log.h"
+#include "train/metrics/tensorboard.h"
+
 namespace trireme::apps {
-struct RunOutput::State { bool json; std::ofstream jsonl; };
-RunOutput::RunOutput(const plan::RunSpec& run, const plan::Prediction&, bool json) : state_(new State{json, std::ofstream(run.folder / "metrics.jsonl", std::ios::app)}) {}
+
+struct RunOutput::State {
+  plan::RunSpec run;
+  bool json = false;
+  double predicted_peak_bytes = 0;
+  train::ConsoleProgress console;
+  // Opened with the first step: only then is it known whether the run was resumed, and from where.
+  std::unique_ptr<train::MetricsLog> log;
+  std::unique_ptr<train::TensorBoardWriter> tensorboard;
+
+  State(const plan::RunSpec& r, bool j) : run(r), json(j), console(r.train.steps) {}
+};
+
+RunOutput::RunOutput(const plan::RunSpec& run, const plan::Prediction& prediction, bool json)
+    : state_(std::make_unique<State>(run, json)) {
+  for (const plan::RankTimeline& rank : prediction.ranks)
+    state_->predicted_peak_bytes = std::max(state_->predicted_peak_bytes, rank.peak_memory_bytes);
+  message(fmt::format("{}: {} steps of {} sequences of {} tokens; predicted {:.3f} s a step on {}{}, run folder {}", run.name,
+                      run.train.steps, run.batch.global_batch, run.batch.sequence_length, prediction.step_s,
+                      prediction.platform, prediction.platform_measured ? "" : " (a guess: run `trireme probe`)",
+                      run.folder.string()));
+}
 RunOutput::~RunOutput() = default;
-void RunOutput::message(const std::string& text) { fmt::print(stderr, "{}\n", text); }
-void RunOutput::step(const train::StepMetrics& m) {
-  const std::string line = nlohmann::json(m).dump();
-  state_->jsonl << line << std::endl;
-  fmt::print("{}\n", line);
+
+void RunOutput::message(const std::string& text) {
+  fmt::print(stderr, "{}\n", text);
+  std::fflush(stderr);
+}
+
+void RunOutput::step(const train::StepMetrics& measured) {
+  train::StepMetrics m = measured;
+  m.predicted_peak_memory_bytes = state_->predicted_peak_bytes;
+  if (!state_->log) {
+    state_->log = std::make_unique<train::MetricsLog>(state_->run.folder / "metrics.jsonl", m.step - 1);
+    state_->tensorboard = std::make_unique<train::TensorBoardWriter>(state_->run.folder / "tensorboard");
+  }
+  state_->log->write(m);
+  state_->tensorboard->write(m);
+  fmt::print("{}\n", state_->json ? train::to_json(m).dump() : state_->console.line(m));
   std::fflush(stdout);
 }
-void RunOutput::end(const train::TrainOutcome&) {}
+
+void RunOutput::end(const train::TrainOutcome& outcome) {
+  if (outcome.eval_loss)
+    message(fmt::format("validation loss {:.4f}{}", *outcome.eval_loss,
+                        outcome.bigram_loss >= 0 ? fmt::format(", bigram model {:.4f}", outcome.bigram_loss) : ""));
+  message(fmt::format("{} after step {}; `trireme report {}` compares prediction and measurement",
+                      outcome.stopped_early ? "stopped, saved" : "done", outcome.last_step, state_->run.folder.string()));
 }
+
+}  // namespace trireme::apps
