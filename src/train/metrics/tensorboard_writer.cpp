@@ -42,7 +42,8 @@ TensorBoardWriter::~TensorBoardWriter() {
 
 void TensorBoardWriter::write(const StepMetrics& metrics) {
   ScalarEvent event{.wall_time = now_s(), .step = metrics.step};
-  for (const auto& [name, value] : to_json(metrics).items()) {
+  const nlohmann::ordered_json fields = to_json(metrics);
+  for (const auto& [name, value] : fields.items()) {
     if (name == "step" || !value.is_number()) continue;
     const std::string tag = name == "eval_loss" ? "eval/loss" : name == "bigram_loss" ? "eval/bigram_loss" : "train/" + name;
     event.scalars.push_back({tag, value.get<float>()});
