@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "parallel/thread_policy.h"
 #include "support/rank_threads.h"
 
 namespace trireme::testing {
@@ -20,7 +21,10 @@ namespace {
 // Ranks are threads that share the cores: none may have an OpenMP team of its own.
 class OneThreadARank : public ::testing::Environment {
  public:
-  void SetUp() override { at::set_num_threads(1); }
+  void SetUp() override {
+    at::set_num_threads(1);
+    parallel::use_batch_scheduling();
+  }
 };
 const auto* const one_thread_a_rank = ::testing::AddGlobalTestEnvironment(new OneThreadARank);
 
