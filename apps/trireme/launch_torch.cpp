@@ -5,10 +5,8 @@
 namespace trireme::apps {
 
 int launch_local(int num_ranks, const Context& context, std::chrono::milliseconds timeout) {
-  return comm::launch_local({.ranks = num_ranks,
-                             .arguments = context.arguments,
-                             .environment = context.environment,
-                             .timeout = timeout});
+  return comm::launch_local(
+      {.ranks = num_ranks, .arguments = context.arguments, .environment = context.environment, .timeout = timeout});
 }
 
 }  // namespace trireme::apps

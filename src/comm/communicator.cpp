@@ -81,8 +81,8 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::Store> store, const Communic
                                       {"edp", Axis::edp},
                                       {"embedding", Axis::embedding}}};
   for (const Wanted& w : wanted) {
-    auto group = std::make_unique<BackendGroup>(w.name, mesh.group(w.axis, options.rank), options.rank,
-                                                options.liveness);
+    auto group =
+        std::make_unique<BackendGroup>(w.name, mesh.group(w.axis, options.rank), options.rank, options.liveness);
     group->device = options.device;
     state_->groups.push_back(std::move(group));
   }
@@ -123,9 +123,15 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::Store> store, const Communic
 
 Communicator::~Communicator() = default;
 
-Group& Communicator::group(Axis axis) { return state_->find(plan::name_of(axis)); }
-Group& Communicator::pipeline_forward() { return state_->find("pp_forward"); }
-Group& Communicator::pipeline_backward() { return state_->find("pp_backward"); }
+Group& Communicator::group(Axis axis) {
+  return state_->find(plan::name_of(axis));
+}
+Group& Communicator::pipeline_forward() {
+  return state_->find("pp_forward");
+}
+Group& Communicator::pipeline_backward() {
+  return state_->find("pp_backward");
+}
 
 void Communicator::abort() {
   for (const auto& group : state_->groups)

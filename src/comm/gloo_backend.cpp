@@ -32,12 +32,15 @@ class GlooMaker final : public BackendMaker {
   void abort(c10d::Backend& backend) override {
     // Gloo has no abort. But a receive that times out closes all connections of its group, which ends every operation
     // pending there, on this rank at once and on its peers when they see the connection closed.
-    try {
-      std::vector<at::Tensor> nothing{at::empty({1}, at::kByte)};
-      const int peer = backend.getRank() == 0 ? 1 : 0;
-      backend.recv(nothing, peer, abort_tag)->wait(std::chrono::milliseconds(1));
-    } catch (const std::exception&) {
-      // The time-out, or a group that is broken already.
+    // Where the connection to a peer is broken already the receive throws at once and closes nothing: so each is tried.
+    for (int peer = 0; peer < backend.getSize(); ++peer) {
+      if (peer == backend.getRank()) continue;
+      try {
+        std::vector<at::Tensor> nothing{at::empty({1}, at::kByte)};
+        backend.recv(nothing, peer, abort_tag)->wait(std::chrono::milliseconds(1));
+      } catch (const std::exception&) {
+        // The time-out, or a broken connection.
+      }
     }
   }
 

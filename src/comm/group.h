@@ -30,18 +30,18 @@ enum class ReduceOp { sum, max, min };
 class Group {
  public:
   virtual ~Group() = default;
-  virtual int rank() const = 0;                          // of this process inside the group
-  virtual const std::vector<int>& members() const = 0;   // global ranks, ascending in group rank
+  virtual int rank() const = 0;                         // of this process inside the group
+  virtual const std::vector<int>& members() const = 0;  // global ranks, ascending in group rank
   int size() const { return static_cast<int>(members().size()); }
-  virtual std::string describe() const = 0;              // "ep {0,1}"
-  virtual c10d::Backend* backend() = 0;                  // null for a group of one
+  virtual std::string describe() const = 0;  // "ep {0,1}"
+  virtual c10d::Backend* backend() = 0;      // null for a group of one
   // Throws RuntimeFailure for an operation that failed here: names the rank that liveness knows to be dead, else `peer`
   // (a rank inside the group, -1: unknown).
   [[noreturn]] virtual void fail(const std::string& operation, int peer, const std::string& reason) = 0;
 
   std::string axis;
-  at::Device device = at::kCPU;        // where its tensors live
-  IssueOrder* issue_order = nullptr;   // not owned; null unless CommunicatorOptions::record_issue_order
+  at::Device device = at::kCPU;       // where its tensors live
+  IssueOrder* issue_order = nullptr;  // not owned; null unless CommunicatorOptions::record_issue_order
 };
 
 // `operation` names what is done, for errors: "reduce dense bucket 2". A group of one does nothing (or copies).
@@ -56,17 +56,18 @@ void receive(Group& group, at::Tensor& tensor, int peer, int tag, const std::str
 at::Tensor all_to_all_rows(Group& group, const at::Tensor& rows, std::span<const std::int64_t> send_counts,
                            std::span<const std::int64_t> receive_counts, const std::string& operation);
 // counts (P * n values, n for each member) -> what each member has for this rank (P * n).
-std::vector<std::int64_t> exchange_counts(Group& group, std::span<const std::int64_t> counts, const std::string& operation);
+std::vector<std::int64_t> exchange_counts(Group& group, std::span<const std::int64_t> counts,
+                                          const std::string& operation);
 
 struct CommunicatorOptions {
   int rank = 0;
   plan::Mesh mesh;
   at::Device device = at::kCPU;
   std::chrono::milliseconds timeout{60000};
-  Liveness* liveness = nullptr;  // not owned; may be null
-  std::string prefix;            // of store keys: several meshes in one store
-  std::string interface;         // network interface for Gloo ("eth0"); empty: chosen, see network.h
-  std::string master_address;    // a host that every rank reaches, to choose the address by; may be empty
+  Liveness* liveness = nullptr;     // not owned; may be null
+  std::string prefix;               // of store keys: several meshes in one store
+  std::string interface;            // network interface for Gloo ("eth0"); empty: chosen, see network.h
+  std::string master_address;       // a host that every rank reaches, to choose the address by; may be empty
   bool record_issue_order = false;  // debugging: see issue_order.h
 };
 
@@ -81,8 +82,9 @@ class Communicator {
   Group& pipeline_forward();   // pp group for activations
   Group& pipeline_backward();  // pp group for gradients: a queue of its own, so that neither direction blocks the other
 
-  // Ends every pending operation with an error, from any thread: used when a rank is known to be dead. The groups are of
-  // no use afterwards; members on other ranks see their connections closed. Not concurrently with the destructor.
+  // Ends every pending operation with an error, from any thread: used when a rank is known to be dead. The groups are
+  // of no use afterwards; members on other ranks see their connections closed. Not concurrently with the destructor:
+  // where Liveness calls it, the communicator outlives the Liveness, so is declared before it.
   void abort();
 
  private:

@@ -1,5 +1,7 @@
 #include "comm/issue_order.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -13,7 +15,7 @@ IssueOrder::IssueOrder(c10::intrusive_ptr<c10d::Store> store, std::string prefix
     : store_(std::move(store)), prefix_(std::move(prefix)) {}
 
 void IssueOrder::record(const std::string& kind, const std::string& operation) {
-  issued_.push_back(kind + " " + operation);
+  issued_.push_back(fmt::format("{} {}", kind, operation));
 }
 
 void check_issue_order(Group& group) {
@@ -33,7 +35,7 @@ void check_issue_order(Group& group) {
   ++order.num_checks_;
   order.issued_.clear();
   const auto text = [](const std::vector<std::string>& list, std::size_t i) {
-    return i < list.size() ? "'" + list[i] + "'" : std::string("nothing");
+    return i < list.size() ? fmt::format("'{}'", list[i]) : std::string("nothing");
   };
   for (int member = 1; member < group.size(); ++member) {
     const auto& a = issued.front();

@@ -56,9 +56,10 @@ void check_ranks(const LaunchEnv& e, const std::string& rank, const std::string&
 }
 
 LaunchEnv from_torchrun(const Reader& in, bool ours) {
-  const std::string why = ours ? "trireme --ranks sets it for the ranks that it starts"
-                               : "RANK and WORLD_SIZE go with LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, "
-                                 "as torchrun sets them";
+  const std::string why =
+      ours ? "trireme --ranks sets it for the ranks that it starts"
+           : "RANK and WORLD_SIZE go with LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, "
+             "as torchrun sets them";
   LaunchEnv e;
   e.source = ours ? LaunchSource::trireme : LaunchSource::torchrun;
   e.world = static_cast<int>(in.number("WORLD_SIZE", why, 1, most_ranks));
@@ -94,7 +95,8 @@ LaunchEnv from_slurm(const Reader& in) {
   e.local_rank = static_cast<int>(in.number("SLURM_LOCALID", why, 0, most_ranks));
 
   std::string local_world = "SLURM_STEP_TASKS_PER_NODE";
-  if (!in.has(local_world)) local_world = in.has("SLURM_NTASKS_PER_NODE") ? "SLURM_NTASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
+  if (!in.has(local_world))
+    local_world = in.has("SLURM_NTASKS_PER_NODE") ? "SLURM_NTASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
   const int node = in.has("SLURM_NODEID") ? static_cast<int>(in.number("SLURM_NODEID", why, 0, most_ranks)) : 0;
   e.local_world = tasks_on_node(in.required(local_world, why), node, local_world);
   check_ranks(e, "SLURM_PROCID", world, "SLURM_LOCALID", local_world);
@@ -125,10 +127,14 @@ LaunchEnv from_slurm(const Reader& in) {
 
 const char* name_of(LaunchSource source) {
   switch (source) {
-    case LaunchSource::torchrun: return "torchrun";
-    case LaunchSource::slurm: return "slurm";
-    case LaunchSource::trireme: return "trireme";
-    case LaunchSource::single: break;
+    case LaunchSource::torchrun:
+      return "torchrun";
+    case LaunchSource::slurm:
+      return "slurm";
+    case LaunchSource::trireme:
+      return "trireme";
+    case LaunchSource::single:
+      break;
   }
   return "single";
 }

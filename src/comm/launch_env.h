@@ -21,7 +21,7 @@ const char* name_of(LaunchSource source);
 struct LaunchEnv {
   int rank = 0;
   int world = 1;
-  int local_rank = 0;   // among the ranks of this host
+  int local_rank = 0;  // among the ranks of this host
   int local_world = 1;
   std::string master_addr;
   int master_port = 0;

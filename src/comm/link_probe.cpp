@@ -49,7 +49,8 @@ std::vector<double> ping_pong(Group& group, int first, int second, double bytes,
   };
   round_trip();  // the first one wakes threads and grows buffers
   const double once_s = seconds_of(group, round_trip);
-  at::Tensor n = at::full({1}, affordable(once_s, budget_s, max_samples), at::TensorOptions(at::kLong).device(group.device));
+  at::Tensor n =
+      at::full({1}, affordable(once_s, budget_s, max_samples), at::TensorOptions(at::kLong).device(group.device));
   if (leads) send(group, n, peer, 0, "probe");
   if (!leads) receive(group, n, peer, 0, "probe");
   std::vector<double> samples;
@@ -86,8 +87,8 @@ LinkCurve message_curve(Group& group, std::pair<int, int> pair, const std::vecto
                         int max_samples) {
   const auto [first, second] = pair;
   TRIREME_CHECK(first != second && first >= 0 && second >= 0 && std::max(first, second) < group.size());
-  LinkCurve curve{.members = {group.members()[static_cast<std::size_t>(first)],
-                              group.members()[static_cast<std::size_t>(second)]}};
+  LinkCurve curve{
+      .members = {group.members()[static_cast<std::size_t>(first)], group.members()[static_cast<std::size_t>(second)]}};
   at::Tensor figures = at::zeros({static_cast<std::int64_t>(sizes.size()), 3}, at::kDouble);
   if (group.rank() == first || group.rank() == second) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -132,15 +133,16 @@ std::vector<LinkCurve> probe_links(Group& group, const LinkProbeOptions& options
   for (const double bytes : sizes) {
     at::Tensor x = floats(group, bytes);
     reduce.points.push_back(summarise(
-        bytes, collective(group, [&] { all_reduce(group, x, ReduceOp::sum, "probe"); }, budget_s, options.max_samples)));
+        bytes, collective(
+                   group, [&] { all_reduce(group, x, ReduceOp::sum, "probe"); }, budget_s, options.max_samples)));
 
     const at::Tensor part = floats(group, bytes / group.size());
     const at::Tensor rows = part.repeat({group.size()});
     const std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()), part.numel());
-    exchange.points.push_back(
-        summarise(static_cast<double>(rows.numel()) * 4,
-                  collective(group, [&] { all_to_all_rows(group, rows, counts, counts, "probe"); }, budget_s,
-                             options.max_samples)));
+    exchange.points.push_back(summarise(
+        static_cast<double>(rows.numel()) * 4,
+        collective(
+            group, [&] { all_to_all_rows(group, rows, counts, counts, "probe"); }, budget_s, options.max_samples)));
   }
   curves.push_back(std::move(reduce));
   curves.push_back(std::move(exchange));

@@ -16,8 +16,8 @@ NLOHMANN_JSON_SERIALIZE_ENUM(LinkOperation, {{LinkOperation::message, "message"}
                                              {LinkOperation::all_to_all, "all_to_all"}})
 
 struct LinkPoint {
-  double bytes = 0;     // of a message; of a rank's tensor (all_reduce); of all that a rank sends, its own part included
-                        // (all_to_all, rounded up to whole floats a member)
+  double bytes = 0;  // of a message; of a rank's tensor (all_reduce); of all that a rank sends, its own part included
+                     // (all_to_all, rounded up to whole floats a member)
   double median_s = 0;  // a message: half a round trip; a collective: until its last member is done
   double p99_s = 0;     // nearest rank: the largest sample where there are fewer than 100
   int samples = 0;
@@ -38,7 +38,8 @@ struct LinkProbeOptions {
   // For all points together. Each has at least 3 samples and one warm-up, so very large ones may take longer.
   double budget_s = 10;
   int max_samples = 300;  // a point
-  // Pairs of group ranks for messages. Empty: all pairs of up to 4 members, else member 0 with every other (at most 15).
+  // Pairs of group ranks for messages. Empty: all pairs of up to 4 members, else member 0 with every other (at most
+  // 15).
   std::vector<std::pair<int, int>> pairs;
 };
 

@@ -23,9 +23,15 @@ constexpr std::int64_t finished = std::int64_t{1} << 40;
 // keep the news quick when neighbours die together. All ranks watching all would cost the store world^2 reads a beat.
 constexpr int num_watched = 8;
 
-std::string beat_key(const std::string& prefix, int rank) { return fmt::format("{}/beat/{}", prefix, rank); }
-std::string verdict_key(const std::string& prefix) { return prefix + "/dead"; }
-std::string suspicion_key(const std::string& prefix) { return prefix + "/suspicion"; }
+std::string beat_key(const std::string& prefix, int rank) {
+  return fmt::format("{}/beat/{}", prefix, rank);
+}
+std::string verdict_key(const std::string& prefix) {
+  return prefix + "/dead";
+}
+std::string suspicion_key(const std::string& prefix) {
+  return prefix + "/suspicion";
+}
 
 // The first to write wins; returns what is there then.
 DeadRank write_verdict(c10d::Store& store, const std::string& prefix, const DeadRank& dead) {
@@ -107,8 +113,9 @@ void Liveness::State::run(milliseconds suspicion) {
         if (dead || w.finished || !awake || silence < limit) continue;
         const double seconds = std::chrono::duration<double>(silence).count();
         dead = write_verdict(*store, options.prefix,
-                             {.rank = w.rank, .reason = w.count == 0 ? fmt::format("no heartbeat at all in {:.1f} s", seconds)
-                                                                     : fmt::format("no heartbeat for {:.1f} s", seconds)});
+                             {.rank = w.rank,
+                              .reason = w.count == 0 ? fmt::format("no heartbeat at all in {:.1f} s", seconds)
+                                                     : fmt::format("no heartbeat for {:.1f} s", seconds)});
       }
     } catch (const std::exception& error) {
       dead = DeadRank{.rank = -1,
@@ -126,7 +133,8 @@ void Liveness::State::run(milliseconds suspicion) {
   if (on_death) on_death(found);
 }
 
-Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, Options options, std::function<void(const DeadRank&)> on_death)
+Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, Options options,
+                   std::function<void(const DeadRank&)> on_death)
     : state_(std::make_unique<State>()) {
   state_->options = std::move(options);
   state_->on_death = std::move(on_death);
@@ -188,7 +196,9 @@ milliseconds Liveness::suspicion() const {
   return std::min(state_->options.timeout, std::max(milliseconds(2000), 5 * state_->options.interval));
 }
 
-milliseconds Liveness::patience() const { return suspicion() + suspicion() / 2 + 4 * state_->options.interval; }
+milliseconds Liveness::patience() const {
+  return suspicion() + suspicion() / 2 + 4 * state_->options.interval;
+}
 
 void Liveness::wait_for_others(milliseconds limit) {
   const auto end = Clock::now() + limit;

@@ -35,8 +35,9 @@ class Liveness {
   Liveness(c10::intrusive_ptr<c10d::Store> store, Options options, std::function<void(const DeadRank&)> on_death);
   ~Liveness();  // stops the thread; a rank that ends well calls finish() first
 
-  void finish();                                // this rank ends on purpose: silence is no death
-  // This rank fails: tell the others why, unless somebody is known to be dead already (then this is only a consequence).
+  void finish();  // this rank ends on purpose: silence is no death
+  // This rank fails: tell the others why, unless somebody is known to be dead already (then this is only a
+  // consequence).
   void fail(const std::string& reason);
   std::optional<DeadRank> dead() const;
   // For a rank whose operation has just failed: waits until somebody is known dead, at most `limit`. Makes all ranks
@@ -48,7 +49,8 @@ class Liveness {
   void wait_for_others(std::chrono::milliseconds limit);
 
   // The launcher's side: the child `rank` has ended this way.
-  static void report_death(c10d::Store& store, int rank, const std::string& reason, const std::string& prefix = "liveness");
+  static void report_death(c10d::Store& store, int rank, const std::string& reason,
+                           const std::string& prefix = "liveness");
 
  private:
   struct State;

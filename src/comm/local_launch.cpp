@@ -108,10 +108,14 @@ struct Rank {
     if (WIFSIGNALED(status))
       return fmt::format("killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
     switch (exit_code()) {
-      case exit_bug: return "ended with an internal error (exit code 1)";
-      case exit_bad_input: return "found bad input (exit code 2)";
-      case exit_runtime_failure: return "failed (exit code 3)";
-      default: return fmt::format("ended with exit code {}", exit_code());
+      case exit_bug:
+        return "ended with an internal error (exit code 1)";
+      case exit_bad_input:
+        return "found bad input (exit code 2)";
+      case exit_runtime_failure:
+        return "failed (exit code 3)";
+      default:
+        return fmt::format("ended with exit code {}", exit_code());
     }
   }
 };
@@ -126,7 +130,8 @@ class Family {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     for (int rank = 0; rank < launch_.ranks; ++rank) {
       auto environment = launch_.environment;
-      for (const auto& [name, value] : rank_environment(launch_, rank, store_->getPort(), cores)) environment[name] = value;
+      for (const auto& [name, value] : rank_environment(launch_, rank, store_->getPort(), cores))
+        environment[name] = value;
       ranks_.push_back({.pid = start(launch_, environment, signals_.before())});
     }
   }
@@ -235,12 +240,12 @@ std::map<std::string, std::string> rank_environment(const LocalLaunch& launch, i
                                          {"TRIREME_LAUNCHED", "1"}};
   const auto given = launch.environment.find("OMP_NUM_THREADS");
   if (given == launch.environment.end())
-    set["OMP_NUM_THREADS"] = std::to_string(std::max(1, num_cores / launch.ranks));
+    set.emplace("OMP_NUM_THREADS", std::to_string(std::max(1, num_cores / launch.ranks)));
   const int threads = std::atoi((given == launch.environment.end() ? set["OMP_NUM_THREADS"] : given->second).c_str());
   // Threads that spin for work while another rank needs the core made two ranks on two cores 17 times slower.
   if (launch.ranks * threads > num_cores) {
-    if (!launch.environment.contains("OMP_WAIT_POLICY")) set["OMP_WAIT_POLICY"] = "passive";
-    if (!launch.environment.contains("GOMP_SPINCOUNT")) set["GOMP_SPINCOUNT"] = "0";
+    if (!launch.environment.contains("OMP_WAIT_POLICY")) set.emplace("OMP_WAIT_POLICY", "passive");
+    if (!launch.environment.contains("GOMP_SPINCOUNT")) set.emplace("GOMP_SPINCOUNT", "0");
   }
   return set;
 }

@@ -14,7 +14,7 @@ struct LocalLaunch {
   std::map<std::string, std::string> environment;  // of this process
   // After a rank's death the others have this long to end by themselves; then SIGTERM, and 5 s later SIGKILL.
   std::chrono::milliseconds timeout{60000};
-  std::string executable;                          // empty: this program
+  std::string executable;  // empty: this program
 };
 
 // Blocks until all ranks have ended. The ranks get the variables that torchrun sets and TRIREME_LAUNCHED=1

@@ -41,9 +41,10 @@ std::unique_ptr<BackendMaker> make_nccl(c10::Device device, std::chrono::millise
 }
 #else
 std::unique_ptr<BackendMaker> make_nccl(c10::Device device, std::chrono::milliseconds) {
-  throw ConfigError({.key = "device.device",
-                     .value = device.str(),
-                     .allowed = "cpu: this build's libtorch has no NCCL (build against a CUDA or ROCm libtorch for GPUs)"});
+  throw ConfigError(
+      {.key = "device.device",
+       .value = device.str(),
+       .allowed = "cpu: this build's libtorch has no NCCL (build against a CUDA or ROCm libtorch for GPUs)"});
 }
 #endif
 

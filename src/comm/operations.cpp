@@ -27,9 +27,12 @@ void run(Group& group, const char* kind, int peer, const std::string& operation,
 
 c10d::ReduceOp::RedOpType op_of(ReduceOp op) {
   switch (op) {
-    case ReduceOp::max: return c10d::ReduceOp::MAX;
-    case ReduceOp::min: return c10d::ReduceOp::MIN;
-    case ReduceOp::sum: break;
+    case ReduceOp::max:
+      return c10d::ReduceOp::MAX;
+    case ReduceOp::min:
+      return c10d::ReduceOp::MIN;
+    case ReduceOp::sum:
+      break;
   }
   return c10d::ReduceOp::SUM;
 }
@@ -151,9 +154,9 @@ std::vector<std::int64_t> exchange_counts(Group& group, std::span<const std::int
   TRIREME_CHECK(counts.size() % size == 0, "{}: {} has {} counts for {} members", group.describe(), operation,
                 counts.size(), size);
   if (size == 1 || counts.empty()) return {counts.begin(), counts.end()};
-  const auto mine = at::from_blob(const_cast<std::int64_t*>(counts.data()), {static_cast<std::int64_t>(counts.size())},
-                                  at::kLong)
-                        .to(group.device);
+  const auto mine =
+      at::from_blob(const_cast<std::int64_t*>(counts.data()), {static_cast<std::int64_t>(counts.size())}, at::kLong)
+          .to(group.device);
   const std::vector<std::int64_t> each(size, static_cast<std::int64_t>(counts.size() / size));
   const auto theirs = all_to_all_rows(group, mine, each, each, operation).cpu();
   const auto* data = theirs.const_data_ptr<std::int64_t>();

@@ -45,7 +45,8 @@ std::vector<std::int64_t> rows_of(const std::vector<std::vector<Block>>& message
 
 }  // namespace
 
-BlockCounts::BlockCounts(int size) : size_(size), rows_(static_cast<std::size_t>(size) * static_cast<std::size_t>(size), -1) {
+BlockCounts::BlockCounts(int size)
+    : size_(size), rows_(static_cast<std::size_t>(size) * static_cast<std::size_t>(size), -1) {
   TRIREME_CHECK(size > 0);
 }
 
@@ -126,8 +127,7 @@ at::Tensor exchange_rows(Group& group, const plan::Pattern& pattern, const at::T
   const int me = group.rank(), size = group.size();
   TRIREME_CHECK(pattern.size == size && counts.size() == size, "{} of {} members on {}", pattern.name, pattern.size,
                 group.describe());
-  if (is_direct(pattern))
-    return all_to_all_rows(group, rows, counts.sent_by(me), counts.received_by(me), operation);
+  if (is_direct(pattern)) return all_to_all_rows(group, rows, counts.sent_by(me), counts.received_by(me), operation);
 
   std::map<Block, at::Tensor> held;  // views of what came in or was received
   std::int64_t offset = 0;

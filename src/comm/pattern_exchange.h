@@ -1,8 +1,8 @@
-// Executes an all-to-all pattern (plan/all_to_all/pattern.h) on a group, phase by phase, for rows of any trailing shape.
-// A member's rows go in by destination (block (me, 0), (me, 1), ...) and come out by source (block (0, me), (1, me), ...),
-// whatever way the pattern sends them. The backward pass is the same on transpose(pattern) and transpose(counts): rows
-// that came out of the forward pass go in as they lie.
-// Source of the phases' semantics: plan/all_to_all/pattern.h. A transfer inside a member moves no data.
+// Executes an all-to-all pattern (plan/all_to_all/pattern.h) on a group, phase by phase, for rows of any trailing
+// shape. A member's rows go in by destination (block (me, 0), (me, 1), ...) and come out by source (block (0, me), (1,
+// me), ...), whatever way the pattern sends them. The backward pass is the same on transpose(pattern) and
+// transpose(counts): rows that came out of the forward pass go in as they lie. Source of the phases' semantics:
+// plan/all_to_all/pattern.h. A transfer inside a member moves no data.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -16,13 +16,13 @@ namespace trireme::comm {
 namespace {
 
 using plan::Axis;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using testing::collect_mesh_errors;
-using testing::collect_rank_errors;
-using testing::text_of;
 using std::chrono::hours;
 using std::chrono::milliseconds;
+using ::testing::AllOf;
+using testing::collect_mesh_errors;
+using testing::collect_rank_errors;
+using ::testing::HasSubstr;
+using testing::text_of;
 
 const RuntimeFailure::Detail detail_of(const std::exception_ptr& error) {
   try {
@@ -37,22 +37,22 @@ const RuntimeFailure::Detail detail_of(const std::exception_ptr& error) {
 
 TEST(Failure, ATimeOutNamesOperationGroupAndNeighbour) {
   std::atomic<bool> over{false};
-  const auto errors = collect_mesh_errors(
-      {.pp = 2},
-      [&](int rank, Communicator& communicator) {
-        if (rank == 1) {
-          while (!over) std::this_thread::sleep_for(milliseconds(5));  // alive, but never sends
-          return;
-        }
-        at::Tensor x = at::empty({8});
-        try {
-          receive(communicator.pipeline_forward(), x, 1, 3, "activation (micro-batch 2)");
-        } catch (...) {
-          over = true;
-          throw;
-        }
-      },
-      {.timeout = milliseconds(500)});
+  const auto errors =
+      collect_mesh_errors({.pp = 2},
+                          [&](int rank, Communicator& communicator) {
+                            if (rank == 1) {
+                              while (!over) std::this_thread::sleep_for(milliseconds(5));  // alive, but never sends
+                              return;
+                            }
+                            at::Tensor x = at::empty({8});
+                            try {
+                              receive(communicator.pipeline_forward(), x, 1, 3, "activation (micro-batch 2)");
+                            } catch (...) {
+                              over = true;
+                              throw;
+                            }
+                          },
+                          {.timeout = milliseconds(500)});
   ASSERT_TRUE(errors[0]);
   const auto detail = detail_of(errors[0]);
   EXPECT_EQ(detail.rank, 1);
@@ -95,52 +95,86 @@ INSTANTIATE_TEST_SUITE_P(Pending, Abort, ::testing::Values("receive", "send", "a
 TEST_P(Abort, EndsAPendingOperationOfAnotherThread) {
   const std::string kind = GetParam();
   std::atomic<bool> over{false};
-  const auto errors = collect_mesh_errors(
-      {.dp = 2},
-      [&](int rank, Communicator& communicator) {
-        if (rank == 1) {
-          while (!over) std::this_thread::sleep_for(milliseconds(5));
-          return;
-        }
-        Group& group = communicator.group(Axis::dp);
-        std::thread watcher([&] {
-          std::this_thread::sleep_for(milliseconds(200));
-          communicator.abort();
-        });
-        try {
-          at::Tensor x = at::zeros({1 << 22});  // more than the socket buffers hold
-          const std::vector<std::int64_t> half{1 << 21, 1 << 21};
-          if (kind == "receive") receive(group, x, 1, 0, "x");
-          if (kind == "send") send(group, x, 1, 0, "x");
-          if (kind == "all_reduce") all_reduce(group, x, ReduceOp::sum, "x");
-          if (kind == "all_to_all") all_to_all_rows(group, x, half, half, "x");
-          if (kind == "barrier") barrier(group, "x");
-        } catch (...) {
-          watcher.join();
-          over = true;
-          throw;
-        }
-        watcher.join();
-        over = true;
-      },
-      {.timeout = hours(1)});
+  const auto errors = collect_mesh_errors({.dp = 2},
+                                          [&](int rank, Communicator& communicator) {
+                                            if (rank == 1) {
+                                              while (!over) std::this_thread::sleep_for(milliseconds(5));
+                                              return;
+                                            }
+                                            Group& group = communicator.group(Axis::dp);
+                                            std::thread watcher([&] {
+                                              std::this_thread::sleep_for(milliseconds(200));
+                                              communicator.abort();
+                                            });
+                                            try {
+                                              at::Tensor x = at::zeros({1 << 22});  // more than the socket buffers hold
+                                              const std::vector<std::int64_t> half{1 << 21, 1 << 21};
+                                              if (kind == "receive") receive(group, x, 1, 0, "x");
+                                              if (kind == "send") send(group, x, 1, 0, "x");
+                                              if (kind == "all_reduce") all_reduce(group, x, ReduceOp::sum, "x");
+                                              if (kind == "all_to_all") all_to_all_rows(group, x, half, half, "x");
+                                              if (kind == "barrier") barrier(group, "x");
+                                            } catch (...) {
+                                              watcher.join();
+                                              over = true;
+                                              throw;
+                                            }
+                                            watcher.join();
+                                            over = true;
+                                          },
+                                          {.timeout = hours(1)});
   ASSERT_TRUE(errors[0]) << "the operation ended without an error";
   EXPECT_EQ(detail_of(errors[0]).operation, kind + " x");
+}
+
+TEST(Failure, AbortEndsWhatWaitsForALivingMemberAfterAnotherHasGone) {
+  // Member 1 is gone, so its connections are broken; member 0 waits for member 2, which lives and sends nothing.
+  std::atomic<bool> gone{false}, over{false};
+  const auto errors = collect_rank_errors(3, [&](int rank, const c10::intrusive_ptr<c10d::Store>& store) {
+    auto communicator = std::make_unique<Communicator>(
+        store, CommunicatorOptions{.rank = rank, .mesh = {.dp = 3}, .timeout = hours(1)});
+    if (rank == 1) {
+      communicator.reset();
+      gone = true;
+      return;
+    }
+    if (rank == 2) {
+      while (!over) std::this_thread::sleep_for(milliseconds(5));
+      return;
+    }
+    while (!gone) std::this_thread::sleep_for(milliseconds(5));
+    std::thread watcher([&] {
+      std::this_thread::sleep_for(milliseconds(200));
+      communicator->abort();
+    });
+    try {
+      at::Tensor x = at::empty({8});
+      receive(communicator->group(Axis::dp), x, 2, 0, "x");
+    } catch (...) {
+      watcher.join();
+      over = true;
+      throw;
+    }
+    watcher.join();
+    over = true;
+  });
+  EXPECT_THAT(text_of(errors[0]), HasSubstr("[operation receive x]"));
 }
 
 TEST(Failure, TheDeadRankIsNamedAndNotTheNeighbour) {
   // Rank 3 is killed. Rank 0 waits for rank 1, which waits for rank 2, which waits for rank 3: c10d could only name the
   // neighbours. Each rank aborts when it hears of the death, as the trainer does.
   const auto errors = collect_rank_errors(4, [](int rank, const c10::intrusive_ptr<c10d::Store>& store) {
+    std::unique_ptr<Communicator> communicator;  // outlives the thread that aborts it
     std::atomic<Communicator*> abort_this{nullptr};
     Liveness liveness(store, {.rank = rank, .world = 4, .interval = milliseconds(20), .timeout = milliseconds(60000)},
                       [&](const DeadRank&) {
                         while (abort_this == nullptr) std::this_thread::yield();
                         abort_this.load()->abort();
                       });
-    Communicator communicator(
-        store, {.rank = rank, .mesh = {.pp = 4}, .timeout = hours(1), .liveness = &liveness});
-    abort_this = &communicator;
+    communicator = std::make_unique<Communicator>(
+        store, CommunicatorOptions{.rank = rank, .mesh = {.pp = 4}, .timeout = hours(1), .liveness = &liveness});
+    abort_this = communicator.get();
     if (rank == 3) {
       std::this_thread::sleep_for(milliseconds(100));
       Liveness::report_death(*store, 3, "killed by signal 9");
@@ -150,44 +184,46 @@ TEST(Failure, TheDeadRankIsNamedAndNotTheNeighbour) {
       return;
     }
     at::Tensor x = at::empty({4});
-    receive(communicator.pipeline_forward(), x, rank + 1, 0, "gradient");
+    receive(communicator->pipeline_forward(), x, rank + 1, 0, "gradient");
   });
   for (std::size_t rank = 0; rank < 3; ++rank) {
     ASSERT_TRUE(errors[rank]);
     EXPECT_EQ(detail_of(errors[rank]).rank, 3);
-    EXPECT_THAT(text_of(errors[rank]), AllOf(HasSubstr("rank 3: killed by signal 9"), HasSubstr("[operation receive gradient]"),
-                                             HasSubstr("[group pp_forward {0,1,2,3}]")));
+    EXPECT_THAT(text_of(errors[rank]),
+                AllOf(HasSubstr("rank 3: killed by signal 9"), HasSubstr("[operation receive gradient]"),
+                      HasSubstr("[group pp_forward {0,1,2,3}]")));
   }
   EXPECT_EQ(text_of(errors[3]), "");
 }
 
 TEST(IssueOrder, TheFirstDifferenceIsNamed) {
-  const auto errors = collect_mesh_errors(
-      {.dp = 3},
-      [](int rank, Communicator& communicator) {
-        Group& group = communicator.group(Axis::dp);
-        at::Tensor x = at::ones({2});
-        all_reduce(group, x, ReduceOp::sum, "bucket 0");
-        check_issue_order(group);  // equal so far
-        all_reduce(group, x, ReduceOp::sum, rank == 2 ? "expert bucket 1" : "dense bucket 1");
-        check_issue_order(group);
-      },
-      {.record_issue_order = true});
+  const auto errors =
+      collect_mesh_errors({.dp = 3},
+                          [](int rank, Communicator& communicator) {
+                            Group& group = communicator.group(Axis::dp);
+                            at::Tensor x = at::ones({2});
+                            all_reduce(group, x, ReduceOp::sum, "bucket 0");
+                            check_issue_order(group);  // equal so far
+                            all_reduce(group, x, ReduceOp::sum, rank == 2 ? "expert bucket 1" : "dense bucket 1");
+                            check_issue_order(group);
+                          },
+                          {.record_issue_order = true});
   for (const auto& error : errors)
-    EXPECT_THAT(text_of(error), HasSubstr("rank 2: issued 'all_reduce expert bucket 1' as number 0, where rank 0 issued "
-                                          "'all_reduce dense bucket 1'"));
+    EXPECT_THAT(text_of(error),
+                HasSubstr("rank 2: issued 'all_reduce expert bucket 1' as number 0, where rank 0 issued "
+                          "'all_reduce dense bucket 1'"));
 }
 
 TEST(IssueOrder, AMissingOperationIsNamed) {
-  const auto errors = collect_mesh_errors(
-      {.dp = 2},
-      [](int rank, Communicator& communicator) {
-        Group& group = communicator.group(Axis::dp);
-        if (rank == 0) group.issue_order->record("all_gather", "extra");
-        check_issue_order(group);
-      },
-      {.record_issue_order = true});
-  EXPECT_THAT(text_of(errors[0]), HasSubstr("rank 1: issued nothing as number 0, where rank 0 issued 'all_gather extra'"));
+  const auto errors = collect_mesh_errors({.dp = 2},
+                                          [](int rank, Communicator& communicator) {
+                                            Group& group = communicator.group(Axis::dp);
+                                            if (rank == 0) group.issue_order->record("all_gather", "extra");
+                                            check_issue_order(group);
+                                          },
+                                          {.record_issue_order = true});
+  EXPECT_THAT(text_of(errors[0]),
+              HasSubstr("rank 1: issued nothing as number 0, where rank 0 issued 'all_gather extra'"));
 }
 
 }  // namespace

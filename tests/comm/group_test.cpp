@@ -54,7 +54,9 @@ TEST_P(GroupOfSize, BroadcastFromEveryRootAndAllGather) {
 
 // Member s has c(s, d) = (2 s + 3 d) mod 4 rows for member d: zeros, uneven, and not symmetric. Row r of block (s, d)
 // holds 100 s + 10 d + r in all its elements, so that a received row says where it came from.
-std::int64_t count(int s, int d) { return (2 * s + 3 * d) % 4; }
+std::int64_t count(int s, int d) {
+  return (2 * s + 3 * d) % 4;
+}
 
 TEST_P(GroupOfSize, AllToAllRowsMovesEveryBlock) {
   const int size = GetParam();

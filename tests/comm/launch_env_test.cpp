@@ -150,9 +150,12 @@ TEST(LaunchEnv, WhatIsMalformedOrContradictsIsNamed) {
 
 TEST(LaunchEnv, FirstHostOfANodeList) {
   const std::vector<std::pair<std::string, std::string>> cases{
-      {"localhost", "localhost"},     {"a,b,c", "a"},
-      {"node[01-03,7]", "node01"},    {"node[7,01-03]", "node7"},
-      {"node[12]", "node12"},         {"n1,node[01-03]", "n1"},
+      {"localhost", "localhost"},
+      {"a,b,c", "a"},
+      {"node[01-03,7]", "node01"},
+      {"node[7,01-03]", "node7"},
+      {"node[12]", "node12"},
+      {"n1,node[01-03]", "n1"},
       {"rack[2-3]n[08-11]-ib", "rack2n08-ib"},
   };
   for (const auto& [list, host] : cases) EXPECT_EQ(first_host(list), host) << list;
@@ -173,7 +176,8 @@ TEST(ConnectStore, ASingleRankNeedsNoNetwork) {
 }
 
 TEST(ConnectStore, AnUnreachableStoreIsNamed) {
-  const LaunchEnv env{.rank = 1, .world = 2, .local_rank = 1, .local_world = 2, .master_addr = "127.0.0.1", .master_port = 1};
+  const LaunchEnv env{
+      .rank = 1, .world = 2, .local_rank = 1, .local_world = 2, .master_addr = "127.0.0.1", .master_port = 1};
   try {
     connect_store(env, std::chrono::milliseconds(1000));
     ADD_FAILURE() << "connected to port 1";

@@ -11,9 +11,9 @@
 namespace trireme::comm {
 namespace {
 
+using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using std::chrono::milliseconds;
 
 // Waits until `condition` holds; false after a minute, far beyond every time-out here.
 template <class Condition>
@@ -53,6 +53,7 @@ struct Ranks {
 
 TEST(Liveness, ASilentRankIsNamedByAll) {
   Ranks r(4, milliseconds(3000));
+  ASSERT_TRUE(eventually([&] { return r.store->add("liveness/beat/2", 0) > 0; }));
   r.ranks[2].reset();  // stops without finishing
   for (const int rank : {0, 1, 3}) {
     ASSERT_TRUE(eventually([&] { return !r.deaths_seen_by(rank).empty(); }));

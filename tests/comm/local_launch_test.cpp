@@ -23,9 +23,9 @@ extern char** environ;
 namespace trireme::comm {
 namespace {
 
+using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using std::chrono::milliseconds;
 
 std::map<std::string, std::string> own_environment() {
   std::map<std::string, std::string> environment;
@@ -113,9 +113,10 @@ TEST(LocalLaunch, ExitCodesAreSummedUp) {
 TEST(LocalLaunch, TheKilledRankIsNamedAndNotThoseThatFollow) {
   const auto outcome = launch_script(3, "if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 0.5; exit 3");
   EXPECT_EQ(outcome.code, exit_runtime_failure);
-  EXPECT_EQ(outcome.error,
-            "trireme: failed: rank 1 was the first to fail: killed by signal 9 (Killed); rank 0 failed (exit code 3), rank "
-            "2 failed (exit code 3)\n");
+  EXPECT_EQ(
+      outcome.error,
+      "trireme: failed: rank 1 was the first to fail: killed by signal 9 (Killed); rank 0 failed (exit code 3), rank "
+      "2 failed (exit code 3)\n");
 }
 
 TEST(LocalLaunch, RanksThatDoNotEndAreEnded) {
@@ -152,10 +153,11 @@ TEST(LaunchedRank, DISABLED_Body) {
   const LaunchEnv env = parse_launch_env(environment);
   const auto store = connect_store(env, milliseconds(20000));
   std::atomic<Communicator*> to_abort{nullptr};
-  Liveness liveness(store, {.rank = env.rank, .world = env.world, .interval = milliseconds(50), .timeout = milliseconds(60000)},
-                    [&](const DeadRank&) {
-                      if (auto* communicator = to_abort.load()) communicator->abort();
-                    });
+  Liveness liveness(
+      store, {.rank = env.rank, .world = env.world, .interval = milliseconds(50), .timeout = milliseconds(60000)},
+      [&](const DeadRank&) {
+        if (auto* communicator = to_abort.load()) communicator->abort();
+      });
   Communicator communicator(
       store, {.rank = env.rank, .mesh = {.dp = env.world}, .timeout = milliseconds(300000), .liveness = &liveness});
   to_abort = &communicator;
@@ -183,8 +185,9 @@ TEST_F(LocalLaunchFiles, AKilledRankEndsTheRunAndAllSurvivorsNameIt) {
   EXPECT_EQ(outcome.code, exit_runtime_failure);
   EXPECT_THAT(outcome.error, HasSubstr("rank 2 was the first to fail: killed by signal 9 (Killed)"));
   for (const std::string rank : {"0", "1", "3"})
-    EXPECT_THAT(read(rank), AllOf(HasSubstr("rank 2: killed by signal 9 (Killed)"),
-                                  HasSubstr("[operation all_reduce loss of step 3]"), HasSubstr("[group dp {0,1,2,3}]")));
+    EXPECT_THAT(read(rank),
+                AllOf(HasSubstr("rank 2: killed by signal 9 (Killed)"),
+                      HasSubstr("[operation all_reduce loss of step 3]"), HasSubstr("[group dp {0,1,2,3}]")));
 }
 
 }  // namespace

@@ -32,7 +32,9 @@ Pattern node_aware_2x2() {
 }
 
 // (2 s + 3 d) mod 4 rows: with zeros, uneven, not symmetric. Member 3's row is emptied: it has nothing for anybody.
-std::int64_t count(int s, int d) { return s == 3 ? 0 : (2 * s + 3 * d) % 4; }
+std::int64_t count(int s, int d) {
+  return s == 3 ? 0 : (2 * s + 3 * d) % 4;
+}
 
 at::Tensor block_rows(int s, int d) {
   return (at::arange(count(s, d), at::kFloat) + static_cast<float>(100 * s + 10 * d)).reshape({-1, 1}).expand({-1, 3});
@@ -77,7 +79,9 @@ TEST(PatternExchange, Flat) {
   for (const int size : {1, 2, 3, 4, 5}) check_there_and_back(plan::flat(size));
 }
 
-TEST(PatternExchange, TwoPhasesGiveWhatFlatGives) { check_there_and_back(node_aware_2x2()); }
+TEST(PatternExchange, TwoPhasesGiveWhatFlatGives) {
+  check_there_and_back(node_aware_2x2());
+}
 
 TEST(PatternExchange, ARelayThroughAThirdMember) {
   // Block (0, 2) goes through member 1, in phases that others sit out.
@@ -106,7 +110,8 @@ TEST(PatternExchange, AFlatMemberKnowsItsOwnCountsOnly) {
     }
     // The contract of plan::counts_needed: what a phase needs is known.
     for (int phase = 0; phase < 2; ++phase)
-      for (const Block& block : plan::counts_needed(node_aware_2x2(), rank, phase)) EXPECT_TRUE(all_counts.known(block));
+      for (const Block& block : plan::counts_needed(node_aware_2x2(), rank, phase))
+        EXPECT_TRUE(all_counts.known(block));
     for (const Block& block : plan::counts_needed(plan::flat(4), rank, 0)) EXPECT_TRUE(flat_counts.known(block));
   });
 }

@@ -10,7 +10,8 @@ namespace {
 
 void report(const std::vector<std::exception_ptr>& errors) {
   for (std::size_t rank = 0; rank < errors.size(); ++rank)
-    if (errors[rank]) ADD_FAILURE() << "rank " << rank << " of " << errors.size() << " threw: " << text_of(errors[rank]);
+    if (errors[rank])
+      ADD_FAILURE() << "rank " << rank << " of " << errors.size() << " threw: " << text_of(errors[rank]);
 }
 
 }  // namespace
@@ -45,7 +46,9 @@ std::vector<std::exception_ptr> collect_mesh_errors(const plan::Mesh& mesh, cons
   });
 }
 
-void run_ranks(int num_ranks, const StoreBody& body) { report(collect_rank_errors(num_ranks, body)); }
+void run_ranks(int num_ranks, const StoreBody& body) {
+  report(collect_rank_errors(num_ranks, body));
+}
 
 void run_mesh(const plan::Mesh& mesh, const MeshBody& body, const RankThreadsOptions& options) {
   report(collect_mesh_errors(mesh, body, options));
