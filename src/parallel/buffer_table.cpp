@@ -7,10 +7,18 @@ namespace trireme::parallel {
 std::string describe(const plan::Buffer& buffer) {
   const char* kind = "";
   switch (buffer.kind) {
-    case plan::BufferKind::boundary: kind = "boundary"; break;
-    case plan::BufferKind::saved: kind = "saved"; break;
-    case plan::BufferKind::gradient: kind = "gradient"; break;
-    case plan::BufferKind::batch: kind = "batch"; break;
+    case plan::BufferKind::boundary:
+      kind = "boundary";
+      break;
+    case plan::BufferKind::saved:
+      kind = "saved";
+      break;
+    case plan::BufferKind::gradient:
+      kind = "gradient";
+      break;
+    case plan::BufferKind::batch:
+      kind = "batch";
+      break;
   }
   std::string text = fmt::format("{} {}{}", kind, model::name_of(buffer.segment), buffer.message ? " message" : "");
   if (buffer.mb >= 0) text += fmt::format(" mb {}", buffer.mb);
@@ -32,7 +40,9 @@ int BufferTable::only(const std::vector<int>& ids, plan::BufferKind kind) const 
   return found;
 }
 
-int BufferTable::read_by(const plan::Action& action, plan::BufferKind kind) const { return only(action.reads, kind); }
+int BufferTable::read_by(const plan::Action& action, plan::BufferKind kind) const {
+  return only(action.reads, kind);
+}
 
 int BufferTable::allocated_by(const plan::Action& action, plan::BufferKind kind) const {
   return only(action.allocates, kind);
@@ -81,7 +91,9 @@ void BufferTable::free(const std::vector<int>& buffers) {
   }
 }
 
-int BufferTable::num_alive() const { return static_cast<int>(alive().size()); }
+int BufferTable::num_alive() const {
+  return static_cast<int>(alive().size());
+}
 
 std::vector<int> BufferTable::alive() const {
   const std::lock_guard lock(mutex_);

@@ -24,10 +24,10 @@ class BufferTable {
   int read_by(const plan::Action& action, plan::BufferKind kind) const;
   int allocated_by(const plan::Action& action, plan::BufferKind kind) const;
 
-  void put(int buffer, BufferValue value);    // must not be alive
-  nn::Boundary boundary(int buffer) const;    // shares the tensors; boundary and gradient buffers
+  void put(int buffer, BufferValue value);  // must not be alive
+  nn::Boundary boundary(int buffer) const;  // shares the tensors; boundary and gradient buffers
   nn::Batch batch(int buffer) const;
-  SegmentGraph take_graph(int buffer);        // the buffer stays allocated, empty, until it is freed
+  SegmentGraph take_graph(int buffer);  // the buffer stays allocated, empty, until it is freed
   void free(const std::vector<int>& buffers);
 
   int num_alive() const;

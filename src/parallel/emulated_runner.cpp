@@ -44,7 +44,9 @@ void EmulatedRunner::run(const plan::Action& action) {
   }
   const auto& model = context_.run.model;
   switch (action.kind) {
-    case ActionKind::all_to_all: all_to_all(action); break;
+    case ActionKind::all_to_all:
+      all_to_all(action);
+      break;
     case ActionKind::send:
       comm::send(context_.group_of(action), boundary_message(), action.peer_stage, 0, plan::describe(action));
       break;
@@ -60,8 +62,12 @@ void EmulatedRunner::run(const plan::Action& action) {
     case ActionKind::reduce_embedding:
       all_reduce(action, model.vocab_size * model.hidden, to_scalar_type(context_.run.device.reduce_dtype));
       break;
-    case ActionKind::count_tokens: all_reduce(action, 2, at::kDouble); break;
-    case ActionKind::reduce_metrics: all_reduce(action, 7 + model.num_moe_layers(), at::kDouble); break;
+    case ActionKind::count_tokens:
+      all_reduce(action, 2, at::kDouble);
+      break;
+    case ActionKind::reduce_metrics:
+      all_reduce(action, 7 + model.num_moe_layers(), at::kDouble);
+      break;
     case ActionKind::reduce_counts: {
       std::int64_t layers = 0;
       for (const plan::Chunk& chunk : context_.stage().chunks)
@@ -70,7 +76,8 @@ void EmulatedRunner::run(const plan::Action& action) {
       all_reduce(action, layers * model.moe.num_experts, at::kDouble);
       break;
     }
-    default: TRIREME_CHECK(false, "{} on lane {}", plan::describe(action), plan::name_of(action.lane));
+    default:
+      TRIREME_CHECK(false, "{} on lane {}", plan::describe(action), plan::name_of(action.lane));
   }
 }
 

@@ -1,5 +1,5 @@
-// A rehearsal: the plan's actions with the real executor and real messages of the planned sizes, but compute replaced by
-// waiting for its priced time. Separates an error of scheduling or of messages from an error of compute prices.
+// A rehearsal: the plan's actions with the real executor and real messages of the planned sizes, but compute replaced
+// by waiting for its priced time. Separates an error of scheduling or of messages from an error of compute prices.
 #pragma once
 #include <memory>
 #include <optional>

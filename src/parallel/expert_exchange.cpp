@@ -7,7 +7,9 @@
 namespace trireme::parallel {
 
 ExpertExchange::ExpertExchange(comm::Group& group, plan::Pattern pattern, int num_experts)
-    : group_(group), to_experts_(std::move(pattern)), to_tokens_(plan::transpose(to_experts_)),
+    : group_(group),
+      to_experts_(std::move(pattern)),
+      to_tokens_(plan::transpose(to_experts_)),
       num_experts_(num_experts) {
   TRIREME_CHECK(num_experts_ % group_.size() == 0);
 }

@@ -18,9 +18,10 @@ class ExpertExchange {
  public:
   ExpertExchange(comm::Group& group, plan::Pattern pattern, int num_experts);
 
-  // Forward dispatch: rows_RD and scores_R become the received ones, received_counts_PE is set. Forward combine: rows_RD
-  // (results) become those of this rank's tokens. Backward combine: rows_RD (gradients) go to the experts' hosts.
-  // Backward dispatch: gradients of rows and scores return. Other fields pass through. `keep`: a backward will follow.
+  // Forward dispatch: rows_RD and scores_R become the received ones, received_counts_PE is set. Forward combine:
+  // rows_RD (results) become those of this rank's tokens. Backward combine: rows_RD (gradients) go to the experts'
+  // hosts. Backward dispatch: gradients of rows and scores return. Other fields pass through. `keep`: a backward will
+  // follow.
   nn::Boundary run(const plan::Action& action, const nn::Boundary& in, bool keep);
 
   int num_remembered() const;

@@ -1,5 +1,5 @@
-// Gradients in flat buffers, one per bucket of the plan: accumulated in max(float32, dtype), reduced whole. Dense buckets
-// over dp, buckets of routed experts over edp (the data of a whole ep group has already come to the experts).
+// Gradients in flat buffers, one per bucket of the plan: accumulated in max(float32, dtype), reduced whole. Dense
+// buckets over dp, buckets of routed experts over edp (the data of a whole ep group has already come to the experts).
 #pragma once
 #include <string>
 #include <vector>

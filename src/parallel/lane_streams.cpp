@@ -12,8 +12,8 @@ class LaneStreams : public Lanes {
       : stage_(stage), runner_(runner), on_failure_(std::move(on_failure)), device_(device), origin_(device) {
     for (const plan::Action& action : stage_.actions) {
       if (!streams_.contains(action.lane))
-        streams_.emplace(action.lane, action.lane == plan::Lane::compute ? Stream::current(device)
-                                                                         : Stream::from_pool(device));
+        streams_.emplace(action.lane,
+                         action.lane == plan::Lane::compute ? Stream::current(device) : Stream::from_pool(device));
       begin_.emplace_back(device);
       end_.emplace_back(device);
     }

@@ -67,9 +67,8 @@ class LaneThreads : public Lanes {
         lanes_[compute_lane].wake.wait(lock);
     }
     if (failure_.error) {
-      lanes_[compute_lane].wake.wait(lock, [&] {
-        return std::none_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.busy; });
-      });
+      lanes_[compute_lane].wake.wait(
+          lock, [&] { return std::none_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.busy; }); });
       remaining_ = 0;
     }
     spans_ = nullptr;
@@ -112,8 +111,8 @@ class LaneThreads : public Lanes {
     return id >= 0 && missing_[id] == 0;
   }
 
-  // When the compute thread would only wait for one action that an idle lane could start now, it executes it itself: the
-  // same order, without two hand-overs between threads.
+  // When the compute thread would only wait for one action that an idle lane could start now, it executes it itself:
+  // the same order, without two hand-overs between threads.
   int borrowed_lane() const {
     const int id = head(compute_lane);
     if (id < 0 || missing_[id] != 1) return -1;
@@ -161,7 +160,8 @@ class LaneThreads : public Lanes {
     const int borrowed = computing && !runnable(compute_lane) ? borrowed_lane() : -1;
     for (int other = 0; other < plan::num_lanes; ++other) {
       if (other == borrowed || (other == compute_lane ? computing : (other == lane && !computing))) continue;
-      if (other == compute_lane ? (remaining_ == 0 || runnable(other)) : runnable(other)) lanes_[other].wake.notify_one();
+      if (other == compute_lane ? (remaining_ == 0 || runnable(other)) : runnable(other))
+        lanes_[other].wake.notify_one();
     }
   }
 
@@ -173,8 +173,8 @@ class LaneThreads : public Lanes {
 
   std::mutex mutex_;
   std::array<Lane, plan::num_lanes> lanes_;
-  std::vector<int> missing_;  // waits that are not complete, by action
-  std::size_t remaining_ = 0; // actions that are not complete; 0 between steps
+  std::vector<int> missing_;   // waits that are not complete, by action
+  std::size_t remaining_ = 0;  // actions that are not complete; 0 between steps
   bool stopping_ = false;
   LaneFailure failure_;
   std::vector<plan::Span>* spans_ = nullptr;

@@ -95,8 +95,12 @@ nn::Boundary SegmentGraph::backward(const nn::Boundary& grad_out, const nn::Loss
       case nn::Field::z_loss:
         if (seeds.z_loss != 0) gradient = seed(seeds.z_loss);
         break;
-      case nn::Field::loss: gradient = seed(1.0); break;
-      default: gradient = nn::field(grad_out, output.field); break;
+      case nn::Field::loss:
+        gradient = seed(1.0);
+        break;
+      default:
+        gradient = nn::field(grad_out, output.field);
+        break;
     }
     if (!gradient.defined()) continue;
     roots.push_back(output.edge);

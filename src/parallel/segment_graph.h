@@ -1,6 +1,6 @@
 // The autograd graph of one segment, cut at both ends. Its inputs are detached tensors whose gradients end in a sink of
-// ours, and of its outputs only the edges are kept: neither end holds a tensor, so a boundary's storage is freed as soon
-// as the next segment has read it, unless a backward formula itself needs it.
+// ours, and of its outputs only the edges are kept: neither end holds a tensor, so a boundary's storage is freed as
+// soon as the next segment has read it, unless a backward formula itself needs it.
 #pragma once
 #include <memory>
 #include <vector>
@@ -24,8 +24,8 @@ class SegmentGraph {
   // Keeps the edges of the fields written.
   void close(const nn::Boundary& out, const std::vector<nn::Field>& written);
 
-  // Runs autograd from the fields written, seeded by the same fields of grad_out, the auxiliary losses by `seeds` and the
-  // loss by 1 (the head has applied its seed in its forward). Gradients of the fields read replace or join those of
+  // Runs autograd from the fields written, seeded by the same fields of grad_out, the auxiliary losses by `seeds` and
+  // the loss by 1 (the head has applied its seed in its forward). Gradients of the fields read replace or join those of
   // grad_out; fields written and not read are cleared. A field that no gradient reaches gets zeros. Frees the graph.
   nn::Boundary backward(const nn::Boundary& grad_out, const nn::LossSeeds& seeds);
 

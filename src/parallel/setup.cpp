@@ -37,8 +37,8 @@ StageRuntime::StageRuntime(const plan::RunSpec& run, const plan::Plan& plan, com
                            nn::Model& model, GradientBuckets* buckets, StepHooks hooks) {
   TRIREME_CHECK(plan.schedule.forward_only || buckets != nullptr, "training without gradient buckets");
   const StageContext context{run, plan, communicator, rank, model.options().device};
-  runner_ = std::make_unique<TensorRunner>(context, model, plan.schedule.forward_only ? nullptr : buckets,
-                                           std::move(hooks));
+  runner_ =
+      std::make_unique<TensorRunner>(context, model, plan.schedule.forward_only ? nullptr : buckets, std::move(hooks));
   make_executor(context);
 }
 

@@ -11,14 +11,14 @@ namespace trireme::parallel {
 
 // Sums over the whole global batch, the same on every rank of every layout (float64 reductions over the world).
 struct StepSums {
-  double loss = 0;           // sum of weight * cross-entropy over the targets
-  double weight = 0;         // sum of weights: loss / weight is the mean loss
-  double tokens = 0;         // tokens that are not padding
-  double aux_loss = 0;       // sum over MoE layers and over sequences (or micro-batches), without coefficient
-  double aux_samples = 0;    // sequences (or micro-batches, as router.aux_loss_level says) in the global batch
-  double z_loss = 0;         // sum over MoE layers and tokens, without coefficient
-  double stop = 0;           // sum of the ranks' stop flags
-  double squared_norm = 0;   // of all gradients, each owner once
+  double loss = 0;          // sum of weight * cross-entropy over the targets
+  double weight = 0;        // sum of weights: loss / weight is the mean loss
+  double tokens = 0;        // tokens that are not padding
+  double aux_loss = 0;      // sum over MoE layers and over sequences (or micro-batches), without coefficient
+  double aux_samples = 0;   // sequences (or micro-batches, as router.aux_loss_level says) in the global batch
+  double z_loss = 0;        // sum over MoE layers and tokens, without coefficient
+  double stop = 0;          // sum of the ranks' stop flags
+  double squared_norm = 0;  // of all gradients, each owner once
   // Rows that each expert got in the step, over the data ranks, for the MoE layers of this rank's stage.
   std::map<int, std::vector<double>> router_counts;
   // Highest load of an expert over the mean, for every MoE layer of the model (index: layer - num_dense_layers).
@@ -31,9 +31,10 @@ struct StepSums {
 
 // All are called on the compute thread, in the order of the plan's actions. An empty one does nothing (or gives 0).
 struct StepHooks {
-  std::function<nn::Batch(int mb)> batch;          // tokens of a micro-batch, on the device; required
-  std::function<double()> owned_sum_of_squares;    // of the reduced gradients that this rank owns (train/optim/ownership.h)
-  std::function<double()> stop_flag;               // above 0: this rank wants to stop
+  std::function<nn::Batch(int mb)> batch;  // tokens of a micro-batch, on the device; required
+  std::function<double()>
+      owned_sum_of_squares;           // of the reduced gradients that this rank owns (train/optim/ownership.h)
+  std::function<double()> stop_flag;  // above 0: this rank wants to stop
   std::function<void(const StepSums& sums, double gradient_norm)> optimizer;
 };
 

@@ -25,7 +25,8 @@ void reduce(comm::Group& group, std::vector<double>& values, const std::string& 
 }  // namespace
 
 StepTotals::StepTotals(const StageContext& context)
-    : context_(context), losses_(at::zeros({num_losses}, at::TensorOptions().dtype(at::kDouble).device(context.device))) {}
+    : context_(context),
+      losses_(at::zeros({num_losses}, at::TensorOptions().dtype(at::kDouble).device(context.device))) {}
 
 void StepTotals::begin() {
   losses_.zero_();
@@ -51,7 +52,9 @@ void StepTotals::count_tokens(comm::Group& dp, const std::string& operation) {
   num_tokens_ = counts[1];
 }
 
-double StepTotals::head_seed() const { return num_valid_ > 0 ? 1.0 / num_valid_ : 0.0; }
+double StepTotals::head_seed() const {
+  return num_valid_ > 0 ? 1.0 / num_valid_ : 0.0;
+}
 
 double StepTotals::aux_samples() const {
   const double micro_batches = static_cast<double>(context_.plan.num_micro_batches) * context_.plan.mesh.dp;
@@ -87,7 +90,8 @@ void StepTotals::add_norm(double squared_norm, double stop) {
 
 void StepTotals::reduce_counts(comm::Group& dp, const std::string& operation) {
   std::vector<double> counts;
-  for (const auto& [layer, of_layer] : sums_.router_counts) counts.insert(counts.end(), of_layer.begin(), of_layer.end());
+  for (const auto& [layer, of_layer] : sums_.router_counts)
+    counts.insert(counts.end(), of_layer.begin(), of_layer.end());
   reduce(dp, counts, operation);
   auto next = counts.begin();
   for (auto& [layer, of_layer] : sums_.router_counts) {
@@ -103,13 +107,9 @@ void StepTotals::reduce_metrics(comm::Group& world, const std::string& operation
   const double* loss = losses.const_data_ptr<double>();
   // Tokens and weights are the same on every stage of a data rank: the one with the head counts them.
   const bool counts_here = context_.stage().chunks.back().head;
-  std::vector<double> values{loss[loss_sum],
-                             loss[aux_sum],
-                             loss[z_sum],
-                             counts_here ? own_valid_ : 0.0,
-                             counts_here ? own_tokens_ : 0.0,
-                             sums_.squared_norm,
-                             sums_.stop};
+  std::vector<double> values{
+      loss[loss_sum],     loss[aux_sum], loss[z_sum], counts_here ? own_valid_ : 0.0, counts_here ? own_tokens_ : 0.0,
+      sums_.squared_norm, sums_.stop};
   const std::size_t ratios = values.size();
   values.resize(ratios + static_cast<std::size_t>(model.num_moe_layers()), 0.0);
   if (counts_reduced_ && context_.plan.mesh.dp_index(context_.rank) == 0)
@@ -140,8 +140,9 @@ void StepTotals::update_selection_bias(nn::Model& model) const {
     const double mean = std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
     std::vector<float> step(counts.size());
     for (std::size_t e = 0; e < counts.size(); ++e)
-      step[e] = static_cast<float>(counts[e] < mean ? router.selection_bias_rate
-                                                    : counts[e] > mean ? -router.selection_bias_rate : 0.0);
+      step[e] = static_cast<float>(counts[e] < mean   ? router.selection_bias_rate
+                                   : counts[e] > mean ? -router.selection_bias_rate
+                                                      : 0.0);
     bias.add_(at::tensor(step).to(bias.device()));
   }
 }

@@ -1,5 +1,6 @@
-// The sums of a step on one rank, and their reductions: counts that seed the losses, losses, norm, flags, router counts.
-// Every sum is contributed by exactly one stage and one owner, so reductions over the world are plain sums in float64.
+// The sums of a step on one rank, and their reductions: counts that seed the losses, losses, norm, flags, router
+// counts. Every sum is contributed by exactly one stage and one owner, so reductions over the world are plain sums in
+// float64.
 #pragma once
 #include <map>
 #include <vector>
@@ -41,12 +42,12 @@ class StepTotals {
   double aux_samples() const;  // sequences or micro-batches in the global batch
 
   const StageContext& context_;
-  at::Tensor losses_;           // float64 on the device: loss, aux_loss, z_loss of this rank
-  double num_valid_ = 0;        // sum of weights: this rank's, after count_tokens the global batch's
+  at::Tensor losses_;     // float64 on the device: loss, aux_loss, z_loss of this rank
+  double num_valid_ = 0;  // sum of weights: this rank's, after count_tokens the global batch's
   double num_tokens_ = 0;
   double own_valid_ = 0, own_tokens_ = 0;
   bool counts_reduced_ = false;
-  StepSums sums_;               // of this rank until they are reduced
+  StepSums sums_;  // of this rank until they are reduced
 };
 
 }  // namespace trireme::parallel

@@ -27,7 +27,8 @@ void Stream::keep_alive(const at::Tensor& tensor) const {
 }
 
 Stream::Scope::Scope(const Stream& stream) {
-  if (stream.stream_) previous_ = c10::impl::VirtualGuardImpl(stream.stream_->device_type()).exchangeStream(*stream.stream_);
+  if (stream.stream_)
+    previous_ = c10::impl::VirtualGuardImpl(stream.stream_->device_type()).exchangeStream(*stream.stream_);
 }
 
 Stream::Scope::~Scope() {

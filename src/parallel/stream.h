@@ -14,8 +14,9 @@ class Stream {
   static Stream current(at::Device device);    // the one that the thread uses now
   static Stream from_pool(at::Device device);  // another one
 
-  void synchronise() const;              // the host waits for all that was issued
-  void keep_alive(const at::Tensor& tensor) const;  // the allocator must not reuse its storage before this stream is done
+  void synchronise() const;  // the host waits for all that was issued
+  void keep_alive(
+      const at::Tensor& tensor) const;  // the allocator must not reuse its storage before this stream is done
 
   // Makes a stream the thread's current one for a scope.
   class Scope {
@@ -43,7 +44,7 @@ class Event {
   ~Event();
 
   void record(const Stream& stream);
-  void block(const Stream& stream) const;          // the stream waits for what was recorded
+  void block(const Stream& stream) const;            // the stream waits for what was recorded
   double seconds_since(const Event& earlier) const;  // both complete; 0 on CPU
 
  private:

@@ -28,7 +28,11 @@ std::vector<Segment> later_segments(const model::ModelSpec& spec, Segment segmen
 }  // namespace
 
 TensorRunner::TensorRunner(StageContext context, nn::Model& model, GradientBuckets* buckets, StepHooks hooks)
-    : context_(context), model_(model), buckets_(buckets), hooks_(std::move(hooks)), buffers_(context_.stage()),
+    : context_(context),
+      model_(model),
+      buckets_(buckets),
+      hooks_(std::move(hooks)),
+      buffers_(context_.stage()),
       totals_(context_) {
   TRIREME_CHECK(static_cast<bool>(hooks_.batch), "a runner needs batches");
   const plan::Mesh& mesh = context_.plan.mesh;
@@ -55,24 +59,49 @@ void TensorRunner::run(const plan::Action& action) {
   const c10::NoGradGuard no_grad;
   const std::string operation = plan::describe(action);
   switch (action.kind) {
-    case ActionKind::load_batch: load_batch(action); break;
-    case ActionKind::count_tokens: totals_.count_tokens(context_.group_of(action), operation); break;
-    case ActionKind::forward: forward(action); break;
-    case ActionKind::backward: backward(action); break;
-    case ActionKind::all_to_all: all_to_all(action); break;
-    case ActionKind::send: send(action); break;
-    case ActionKind::receive: receive(action); break;
-    case ActionKind::reduce: buckets_->reduce(action.bucket, context_.group_of(action), operation); break;
-    case ActionKind::reduce_embedding: buckets_->reduce_embedding(context_.group_of(action), operation); break;
+    case ActionKind::load_batch:
+      load_batch(action);
+      break;
+    case ActionKind::count_tokens:
+      totals_.count_tokens(context_.group_of(action), operation);
+      break;
+    case ActionKind::forward:
+      forward(action);
+      break;
+    case ActionKind::backward:
+      backward(action);
+      break;
+    case ActionKind::all_to_all:
+      all_to_all(action);
+      break;
+    case ActionKind::send:
+      send(action);
+      break;
+    case ActionKind::receive:
+      receive(action);
+      break;
+    case ActionKind::reduce:
+      buckets_->reduce(action.bucket, context_.group_of(action), operation);
+      break;
+    case ActionKind::reduce_embedding:
+      buckets_->reduce_embedding(context_.group_of(action), operation);
+      break;
     case ActionKind::gradient_norm:
       totals_.add_norm(hooks_.owned_sum_of_squares ? hooks_.owned_sum_of_squares() : 0.0,
                        hooks_.stop_flag ? hooks_.stop_flag() : 0.0);
       break;
-    case ActionKind::reduce_metrics: totals_.reduce_metrics(context_.group_of(action), operation); break;
-    case ActionKind::reduce_counts: totals_.reduce_counts(context_.group_of(action), operation); break;
-    case ActionKind::optimizer: finish(action); break;
+    case ActionKind::reduce_metrics:
+      totals_.reduce_metrics(context_.group_of(action), operation);
+      break;
+    case ActionKind::reduce_counts:
+      totals_.reduce_counts(context_.group_of(action), operation);
+      break;
+    case ActionKind::optimizer:
+      finish(action);
+      break;
     case ActionKind::input_gradient:
-    case ActionKind::weight_gradient: TRIREME_CHECK(false, "{}: split backwards are not executed yet", operation);
+    case ActionKind::weight_gradient:
+      TRIREME_CHECK(false, "{}: split backwards are not executed yet", operation);
   }
   buffers_.free(action.frees);
 }
@@ -125,8 +154,7 @@ void TensorRunner::forward(const plan::Action& action) {
   SegmentGraph graph;
   {
     const c10::AutoGradMode grad(saved >= 0);
-    const nn::Boundary opened =
-        saved >= 0 ? graph.open(in, nn::fields_read(spec, action.segment, action.layer)) : in;
+    const nn::Boundary opened = saved >= 0 ? graph.open(in, nn::fields_read(spec, action.segment, action.layer)) : in;
     const double seed = saved >= 0 && action.segment == Segment::head ? totals_.head_seed() : 0.0;
     out = model_.forward(action.segment, action.layer, opened, batch, seed);
     if (saved >= 0) graph.close(out, written);

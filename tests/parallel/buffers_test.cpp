@@ -48,7 +48,8 @@ TEST(BufferTable, HoldsWhatIsPutUntilItIsFreed) {
 TEST(BufferTable, MisuseNamesTheBuffer) {
   const plan::StagePlan stage = two_buffers();
   BufferTable table(stage);
-  EXPECT_THAT(bug_of([&] { table.boundary(0); }), HasSubstr("boundary attention mb 1 layer 2 is read but not allocated"));
+  EXPECT_THAT(bug_of([&] { table.boundary(0); }),
+              HasSubstr("boundary attention mb 1 layer 2 is read but not allocated"));
   EXPECT_THAT(bug_of([&] { table.free({1}); }), HasSubstr("saved experts mb 1 layer 2 is freed but not allocated"));
   table.put(0, nn::Boundary{});
   EXPECT_THAT(bug_of([&] { table.put(0, nn::Boundary{}); }), HasSubstr("allocated twice"));

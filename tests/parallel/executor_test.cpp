@@ -52,7 +52,9 @@ plan::StagePlan stage_of(std::vector<Action> actions) {
   return stage;
 }
 
-Action on(Lane lane, std::vector<int> waits = {}) { return {.lane = lane, .waits = std::move(waits)}; }
+Action on(Lane lane, std::vector<int> waits = {}) {
+  return {.lane = lane, .waits = std::move(waits)};
+}
 
 // Every wait and every earlier action of the lane comes first.
 void expect_order(const plan::StagePlan& stage, const std::vector<int>& done) {
@@ -74,7 +76,8 @@ plan::StagePlan random_stage(int seed, int size) {
   std::vector<Action> actions;
   for (int i = 0; i < size; ++i) {
     std::set<int> waits;
-    for (int w = 0; w < static_cast<int>(random() % 3) && i > 0; ++w) waits.insert(i - 1 - static_cast<int>(random() % std::min(i, 8)));
+    for (int w = 0; w < static_cast<int>(random() % 3) && i > 0; ++w)
+      waits.insert(i - 1 - static_cast<int>(random() % std::min(i, 8)));
     actions.push_back(on(static_cast<Lane>(random() % plan::num_lanes), {waits.begin(), waits.end()}));
   }
   return stage_of(std::move(actions));
@@ -155,8 +158,13 @@ std::string failure_of(Executor& executor) {
 
 TEST(Executor, AFailureNamesRankActionAndGroupAndStopsTheOtherLanes) {
   plan::StagePlan stage = stage_of({on(Lane::dp), on(Lane::compute), on(Lane::ep), on(Lane::compute, {0, 2})});
-  stage.actions[2] = {.id = 2, .kind = ActionKind::all_to_all, .segment = model::Segment::dispatch, .mb = 3, .layer = 1,
-                      .lane = Lane::ep, .group = plan::Axis::ep};
+  stage.actions[2] = {.id = 2,
+                      .kind = ActionKind::all_to_all,
+                      .segment = model::Segment::dispatch,
+                      .mb = 3,
+                      .layer = 1,
+                      .lane = Lane::ep,
+                      .group = plan::Axis::ep};
   Recorder recorder;
   std::atomic<bool> aborted = false;
   std::atomic<int> aborts = 0;

@@ -19,7 +19,12 @@ using plan::Pass;
 constexpr int num_experts = 8;
 
 Action exchange(model::Segment segment, Pass pass) {
-  return {.kind = ActionKind::all_to_all, .pass = pass, .segment = segment, .mb = 0, .layer = 1, .lane = plan::Lane::ep,
+  return {.kind = ActionKind::all_to_all,
+          .pass = pass,
+          .segment = segment,
+          .mb = 0,
+          .layer = 1,
+          .lane = plan::Lane::ep,
           .group = plan::Axis::ep};
 }
 

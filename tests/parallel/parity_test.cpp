@@ -1,6 +1,6 @@
-// Every layout computes what one process computes: gradients of step 1 by norm, losses over 20 steps. The single process
-// uses neither executor nor plan nor fused kernels (run_single). Tolerances: float32 1e-5 and 1e-4, float64 1e-12 and
-// 1e-10 (relative), i.e. the rounding of sums in another order.
+// Every layout computes what one process computes: gradients of step 1 by norm, losses over 20 steps. The single
+// process uses neither executor nor plan nor fused kernels (run_single). Tolerances: float32 1e-5 and 1e-4, float64
+// 1e-12 and 1e-10 (relative), i.e. the rounding of sums in another order.
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -76,8 +76,16 @@ TEST_P(Parity, GradientsAndLossesEqualTheSingleProcess) {
 std::vector<Layout> layouts() {
   std::vector<Layout> out;
   for (const DType dtype : {DType::float32, DType::float64})
-    for (const auto& [pp, dp, ep] : std::vector<std::array<int, 3>>{{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 3, 1}, {1, 2, 2},
-                                                                    {1, 4, 2}, {2, 2, 2}, {2, 4, 2}, {2, 4, 4}, {4, 1, 1}})
+    for (const auto& [pp, dp, ep] : std::vector<std::array<int, 3>>{{1, 1, 1},
+                                                                    {2, 1, 1},
+                                                                    {1, 2, 1},
+                                                                    {1, 3, 1},
+                                                                    {1, 2, 2},
+                                                                    {1, 4, 2},
+                                                                    {2, 2, 2},
+                                                                    {2, 4, 2},
+                                                                    {2, 4, 4},
+                                                                    {4, 1, 1}})
       out.push_back({pp, dp, ep, dtype});
   return out;
 }
@@ -146,7 +154,8 @@ TEST(ParitySpecialCases, MoreExpertsThanTokens) {
     plan::RunSpec longer = r;
     longer.batch.sequence_length = 8;
     nn::Batch batch = tiny_batch(longer, step, first, count);
-    for (at::Tensor* t : {&batch.tokens_BS, &batch.targets_BS, &batch.weights_BS, &batch.positions_BS, &batch.documents_BS})
+    for (at::Tensor* t :
+         {&batch.tokens_BS, &batch.targets_BS, &batch.weights_BS, &batch.positions_BS, &batch.documents_BS})
       *t = t->narrow(1, 0, 2).contiguous();
     batch.weights_BS.fill_(1.0);
     return batch;
@@ -157,8 +166,8 @@ TEST(ParitySpecialCases, MoreExpertsThanTokens) {
 }
 
 TEST(ParitySpecialCases, ARankWhoseExpertsGetNoTokens) {
-  // Sigmoid scores with a selection bias that keeps every token on experts 0 to 3: with ep 2 the second rank receives no
-  // row, in any layer. (Pitfall 13: it must enter every collective all the same.)
+  // Sigmoid scores with a selection bias that keeps every token on experts 0 to 3: with ep 2 the second rank receives
+  // no row, in any layer. (Pitfall 13: it must enter every collective all the same.)
   plan::RunSpec run = double_run();
   run.model.moe.router.score = model::ScoreFunction::sigmoid;
   run.model.moe.router.selection_bias = true;
@@ -166,7 +175,8 @@ TEST(ParitySpecialCases, ARankWhoseExpertsGetNoTokens) {
   TinyOptions options{.steps = 3};
   options.adjust = [](nn::Model& m) {
     for (int i = 0; i < m.part().num_layers; ++i)
-      if (m.spec().is_moe(m.part().first_layer + i)) m.selection_bias(m.part().first_layer + i).narrow(0, 0, 4).fill_(5.0);
+      if (m.spec().is_moe(m.part().first_layer + i))
+        m.selection_bias(m.part().first_layer + i).narrow(0, 0, 4).fill_(5.0);
   };
   const Trace single = run_single(run, options);
   for (const auto& [layer, counts] : single.router_counts[0])

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/rng.h"
+#include "nn/counting_allocator.h"
 #include "parallel/thread_policy.h"
 #include "support/rank_threads.h"
 
@@ -24,6 +24,7 @@ class OneThreadARank : public ::testing::Environment {
   void SetUp() override {
     at::set_num_threads(1);
     parallel::use_batch_scheduling();
+    nn::install_counting_allocator();
   }
 };
 const auto* const one_thread_a_rank = ::testing::AddGlobalTestEnvironment(new OneThreadARank);
@@ -46,35 +47,6 @@ plan::RunSpec tiny_run() {
   run.batch = {.sequence_length = 8, .micro_batch = 1, .global_batch = 96};
   run.layout.bucket_MiB = 0.02;  // several buckets a stage
   return run;
-}
-
-nn::Batch tiny_batch(const plan::RunSpec& run, int step, std::int64_t first, std::int64_t count) {
-  const std::int64_t length = run.batch.sequence_length;
-  nn::Batch batch;
-  batch.tokens_BS = at::empty({count, length}, at::kLong);
-  batch.targets_BS = at::zeros({count, length}, at::kLong);
-  batch.weights_BS = at::zeros({count, length}, at::kFloat);
-  batch.positions_BS = at::zeros({count, length}, at::kLong);
-  batch.documents_BS = at::full({count, length}, -1, at::kLong);
-  auto tokens = batch.tokens_BS.accessor<std::int64_t, 2>(), targets = batch.targets_BS.accessor<std::int64_t, 2>(),
-       positions = batch.positions_BS.accessor<std::int64_t, 2>(), documents = batch.documents_BS.accessor<std::int64_t, 2>();
-  auto weights = batch.weights_BS.accessor<float, 2>();
-  const std::uint64_t key = stream_key(17, "tiny batch");
-  for (std::int64_t s = 0; s < count; ++s) {
-    const std::int64_t global = step * run.batch.global_batch + first + s;
-    const auto draw = [&](std::int64_t what) { return random_bits(key, static_cast<std::uint64_t>(global * 1000 + what)); };
-    const std::int64_t used = length - static_cast<std::int64_t>(draw(999) % 3);
-    const std::int64_t boundary = 1 + static_cast<std::int64_t>(draw(998) % static_cast<std::uint64_t>(used - 1));
-    for (std::int64_t t = 0; t < length; ++t) {
-      tokens[s][t] = static_cast<std::int64_t>(draw(t) % static_cast<std::uint64_t>(run.model.vocab_size));
-      if (t >= used) continue;
-      documents[s][t] = t < boundary ? 0 : 1;
-      positions[s][t] = t < boundary ? t : t - boundary;
-      targets[s][t] = (7 * tokens[s][t] + 3) % run.model.vocab_size;  // something to learn
-      weights[s][t] = t + 1 != boundary && t + 1 != used ? 1.0f : 0.0f;
-    }
-  }
-  return batch;
 }
 
 namespace {
@@ -105,7 +77,9 @@ class PlainAdamW {
   std::map<nn::Parameter*, std::pair<at::Tensor, at::Tensor>> moments_;
 };
 
-double clip_scale(double clip, double norm) { return clip > 0 && norm > clip ? clip / norm : 1.0; }
+double clip_scale(double clip, double norm) {
+  return clip > 0 && norm > clip ? clip / norm : 1.0;
+}
 
 void collect(nn::Model& model, NamedTensors& out) {
   for (nn::Parameter* p : model.parameters())

@@ -24,11 +24,11 @@ nn::Batch tiny_batch(const plan::RunSpec& run, int step, std::int64_t first, std
 using NamedTensors = std::map<std::string, at::Tensor>;
 
 struct Trace {
-  NamedTensors gradients;              // of step 0, by global name, float64
-  std::vector<double> losses;          // mean loss, by step
+  NamedTensors gradients;      // of step 0, by global name, float64
+  std::vector<double> losses;  // mean loss, by step
   std::vector<double> aux_losses, z_losses, norms;
   std::vector<std::map<int, std::vector<double>>> router_counts;  // by step and layer
-  NamedTensors biases;                 // selection biases at the end
+  NamedTensors biases;                                            // selection biases at the end
 };
 
 struct TinyOptions {
