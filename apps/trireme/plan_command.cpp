@@ -35,7 +35,7 @@ int number_of_ranks(const plan::RunSpec& run) {
 }
 
 void print_terms(const sim::Priced& priced) {
-  report::TextTable table({"price", "value", "from"});
+  report::TextTable table({"price", "value", "from"}, /*last_left=*/true);
   for (const sim::Term& t : priced.terms) table.add({t.what, report::show_seconds(t.seconds), t.source});
   std::fputs(("\nWhat each action's price consists of\n" + table.text()).c_str(), stdout);
   for (const std::string& note : priced.notes) std::fputs(fmt::format("  note: {}\n", note).c_str(), stdout);

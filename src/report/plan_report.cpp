@@ -70,7 +70,7 @@ std::string grid_text(const plan::Schedule& schedule) {
 }
 
 std::string memory_text(const PlanView& v) {
-  TextTable table({"stage", "constant", "saved", "boundary", "gradient", "batch", "workspace", "peak", "at", "while"});
+  TextTable table({"stage", "constant", "saved", "boundary", "gradient", "batch", "workspace", "peak", "at", "while"}, /*last_left=*/true);
   for (std::size_t s = 0; s < v.prediction.memory.size(); ++s) {
     const plan::MemoryCurve& m = v.prediction.memory[s];
     const auto part = [&](const char* what) {
@@ -132,8 +132,8 @@ std::string plan_text(const PlanView& v) {
                 fmt::format("{}", stage.actions.size()), fmt::format("{}", stage.buckets.size())});
   }
   out += layout.text();
-  out += fmt::format("  pp {} x dp {} (ep {}, {} ranks hold each expert), all-to-all {}\n", mesh.pp, mesh.dp, mesh.ep, mesh.edp(),
-                     v.plan.all_to_all);
+  out += fmt::format("  pp {} x dp {}; experts over ep {}, each on {} {}; all-to-all {}\n", mesh.pp, mesh.dp, mesh.ep, mesh.edp(),
+                     mesh.edp() == 1 ? "rank" : "ranks", v.plan.all_to_all);
   out += fmt::format("  {} sequences of {} tokens a step: {} micro-batches of {} on each of {} data ranks\n",
                      v.run.batch.global_batch, v.run.batch.sequence_length, v.plan.num_micro_batches, v.run.batch.micro_batch,
                      mesh.dp);

@@ -21,7 +21,10 @@ std::string TextTable::text(int indent) const {
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     std::string line = margin;
     for (std::size_t c = 0; c < rows_[r].size(); ++c)
-      line += c == 0 ? fmt::format("{:<{}}", rows_[r][c], widths[c]) : fmt::format("  {:>{}}", rows_[r][c], widths[c]);
+      if (c == 0)
+        line += fmt::format("{:<{}}", rows_[r][c], widths[c]);
+      else
+        line += last_left_ && c + 1 == widths.size() ? "  " + rows_[r][c] : fmt::format("  {:>{}}", rows_[r][c], widths[c]);
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
     if (r == 0) {

@@ -74,7 +74,10 @@ class Execution {
     for (const Action& a : actions) {
       stage.queue[static_cast<int>(a.lane)].push_back(a.id);
       stage.pending[a.id] = static_cast<int>(a.waits.size());
-      for (int w : a.waits) ++stage.first_successor[w + 1];
+      for (int w : a.waits) {
+        TRIREME_CHECK(w >= 0 && w < static_cast<int>(actions.size()), "stage {}: \"{}\" waits for action {}", s, plan::describe(a), w);
+        ++stage.first_successor[w + 1];
+      }
     }
     for (std::size_t i = 0; i < actions.size(); ++i) stage.first_successor[i + 1] += stage.first_successor[i];
     stage.successors.resize(stage.first_successor.back());

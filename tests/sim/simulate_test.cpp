@@ -122,7 +122,7 @@ TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMember) {
 
 TEST(Simulate, NamesTheActionThatCanNeverGoOn) {
   SlotPlan p = slot_plan(gpipe(2, 1), 1, 2, 0);
-  p.plan.stages[1].actions[1].waits.push_back(4);  // stage 1's forward after its own last send
+  p.plan.stages[1].actions[1].waits.push_back(3);  // stage 1's forward after its own last send
   try {
     simulate(p.plan, p.costs);
     FAIL() << "ended";
