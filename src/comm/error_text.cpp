@@ -13,7 +13,8 @@ std::string error_text(const std::exception& error) {
     const auto end = text.find("] ");
     if (end != std::string::npos && text.find(".cc:") < end) text = text.substr(end + 2);
   }
-  return text;
+  // And ends some with advice.
+  return text.substr(0, text.find(". This is typically caused by"));
 }
 
 }  // namespace trireme::comm

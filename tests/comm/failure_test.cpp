@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.h"
+#include "comm/error_text.h"
 #include "comm/group.h"
 #include "comm/issue_order.h"
 #include "comm/liveness.h"
@@ -19,6 +20,7 @@ using plan::Axis;
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using testing::collect_mesh_errors;
 using testing::collect_rank_errors;
 using ::testing::HasSubstr;
@@ -73,7 +75,7 @@ TEST(Failure, AVanishedMemberEndsACollective) {
     const auto detail = detail_of(errors[static_cast<std::size_t>(rank)]);
     EXPECT_EQ(detail.operation, "all_reduce dense bucket 2");
     EXPECT_EQ(detail.group, "dp {0,1,2}");
-    EXPECT_THAT(detail.reason, HasSubstr("onnection closed by peer"));
+    EXPECT_THAT(detail.reason, AnyOf(HasSubstr("closed by peer"), HasSubstr("reset by peer")));
   }
 }
 
@@ -194,6 +196,16 @@ TEST(Failure, TheDeadRankIsNamedAndNotTheNeighbour) {
                       HasSubstr("[group pp_forward {0,1,2,3}]")));
   }
   EXPECT_EQ(text_of(errors[3]), "");
+}
+
+TEST(ErrorText, IsOneLineWithoutPositionsAndAdvice) {
+  // As Gloo and c10 word theirs.
+  EXPECT_EQ(
+      error_text(std::runtime_error("[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer "
+                                    "[127.0.0.1]:1234. This is typically caused by a remote worker hanging.")),
+      "Connection closed by peer [127.0.0.1]:1234");
+  EXPECT_EQ(error_text(std::runtime_error("first\nsecond")), "first");
+  EXPECT_EQ(error_text(std::runtime_error("[127.0.0.1]: no position")), "[127.0.0.1]: no position");
 }
 
 TEST(IssueOrder, TheFirstDifferenceIsNamed) {
