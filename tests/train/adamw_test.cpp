@@ -26,7 +26,9 @@ nn::Parameter make_parameter(const at::Tensor& value, bool weight_decay = true) 
   return p;
 }
 
-void set_grad(nn::Parameter& p, const at::Tensor& grad) { p.grad.copy_(grad); }
+void set_grad(nn::Parameter& p, const at::Tensor& grad) {
+  p.grad.copy_(grad);
+}
 
 at::Tensor gradient_of_step(std::int64_t count, int step, at::ScalarType dtype) {
   const at::Tensor i = at::arange(count, at::TensorOptions().dtype(at::kDouble));
@@ -96,7 +98,9 @@ TEST(AdamW, FusedEqualsTheComposite) {
       const auto mine = fused.piece_state(a, piece), other = composite.piece_state(b, piece);
       EXPECT_TRUE(at::equal(mine.exp_avg, other.exp_avg)) << dtype;
       EXPECT_TRUE(at::equal(mine.exp_avg_sq, other.exp_avg_sq)) << dtype;
-      const auto slice = [&](const at::Tensor& value) { return value.detach().narrow(0, piece.offset, piece.spec.count()); };
+      const auto slice = [&](const at::Tensor& value) {
+        return value.detach().narrow(0, piece.offset, piece.spec.count());
+      };
       const at::Tensor x = mine.master.defined() ? mine.master : slice(a.value);
       const at::Tensor y = other.master.defined() ? other.master : slice(b.value);
       const double ulp = dtype == at::kDouble ? 2.2e-16 : 1.2e-7;

@@ -12,8 +12,8 @@
 namespace trireme::train {
 namespace {
 
-using testing::HasSubstr;
 using std::chrono::milliseconds;
+using testing::HasSubstr;
 
 // One barrier a rank: the store's ranks each have their own, the in-process one is shared.
 using Barriers = std::vector<std::shared_ptr<CommitBarrier>>;
@@ -43,7 +43,8 @@ TEST_P(Barrier, WaitsForAllRanksAndTellsAllOfOneError) {
       EXPECT_EQ(barrier.arrive("0/written", rank, ""), "");
       EXPECT_EQ(arrived, num_ranks);
       const std::string last = std::to_string(num_ranks - 1);
-      EXPECT_EQ(barrier.arrive("1/written", rank, rank == num_ranks - 1 ? "disk full" : ""), "rank " + last + ": disk full");
+      EXPECT_EQ(barrier.arrive("1/written", rank, rank == num_ranks - 1 ? "disk full" : ""),
+                "rank " + last + ": disk full");
       EXPECT_EQ(barrier.arrive("2/written", rank, ""), "");
     });
   }

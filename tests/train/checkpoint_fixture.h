@@ -12,8 +12,8 @@
 namespace trireme::train {
 
 inline model::ModelSpec small_model() {
-  model::ModelSpec spec{.name = "small", .vocab_size = 29, .hidden = 8, .num_layers = 4, .num_dense_layers = 1,
-                        .dense_ffn = 12};
+  model::ModelSpec spec{
+      .name = "small", .vocab_size = 29, .hidden = 8, .num_layers = 4, .num_dense_layers = 1, .dense_ffn = 12};
   spec.attention = {.num_heads = 2, .num_kv_heads = 1, .head_dim = 4, .qk_norm = true};
   spec.moe = {.num_experts = 4, .expert_ffn = 6, .shared_ffn = 5};
   spec.moe.router = {.top_k = 2, .selection_bias = true};

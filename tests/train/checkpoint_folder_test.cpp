@@ -37,9 +37,9 @@ TEST_F(CheckpointFolder, NamesSortAsSteps) {
 TEST_F(CheckpointFolder, ListsCompleteOnesOnly) {
   make("step-00000120");
   make("step-00000040");
-  make("step-00000200", false);      // no index: not complete
-  make(".tmp-step-00000300");        // unfinished
-  make("step-12x");                  // somebody else's
+  make("step-00000200", false);  // no index: not complete
+  make(".tmp-step-00000300");    // unfinished
+  make("step-12x");              // somebody else's
   EXPECT_THAT(steps(), ElementsAre(40, 120));
   EXPECT_EQ(latest_checkpoint(scratch_.path()), (CheckpointInfo{120, scratch_.path() / "step-00000120"}));
   EXPECT_EQ(latest_checkpoint(scratch_.path() / "none"), std::nullopt);

@@ -1,3 +1,6 @@
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <fstream>
 #include <set>
 
@@ -31,7 +34,8 @@ class Checkpoint : public testing::Test {
     std::vector<std::unique_ptr<CheckpointWriter>> writers;
     for (int rank = 0; rank < world; ++rank) {
       writers.push_back(std::make_unique<CheckpointWriter>(
-          CheckpointWriterOptions{.folder = folder_, .rank = rank, .num_ranks = world, .keep = keep, .model = spec}, barrier));
+          CheckpointWriterOptions{.folder = folder_, .rank = rank, .num_ranks = world, .keep = keep, .model = spec},
+          barrier));
     }
     for_all_ranks(world, [&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
@@ -79,15 +83,16 @@ TEST_F(Checkpoint, LoadsBitForBitIntoEveryLayout) {
         for (const NamedTensor& t : loaded) expected.push_back({t.name, at::empty_like(t.tensor)});
         fill_by_name(expected);
         for (std::size_t i = 0; i < loaded.size(); ++i) {
-          EXPECT_TRUE(at::equal(loaded[i].tensor, expected[i].tensor)) << loaded[i].name << " of rank " << rank.ownership.rank;
+          EXPECT_TRUE(at::equal(loaded[i].tensor, expected[i].tensor))
+              << loaded[i].name << " of rank " << rank.ownership.rank;
         }
       }
     }
   }
 }
 
-// 3 tensors (value and two moments) a parameter, and a selection bias for each of the 3 MoE layers; the union of what the
-// ranks own is that, with nothing twice.
+// 3 tensors (value and two moments) a parameter, and a selection bias for each of the 3 MoE layers; the union of what
+// the ranks own is that, with nothing twice.
 TEST_F(Checkpoint, EveryTensorHasOneOwner) {
   const model::ModelSpec spec = small_model();
   const std::size_t expected = 3 * model::parameters(spec).size() + 3;
@@ -194,6 +199,32 @@ TEST_F(Checkpoint, AFailureLeavesTheEarlierOnesAndIsReportedOnce) {
   EXPECT_EQ(CheckpointReader(latest_checkpoint(folder_)->path).step(), 1);
 }
 
+// As on a full disk, a write stops in the middle: here at a limit of 1,000 bytes a file, far below the rank's file.
+TEST_F(Checkpoint, AWriteThatFailsHalfWayLeavesNothingBehind) {
+  save_small(1);
+  RankPart rank = make_rank(small_model(), {}, 0);
+  CheckpointWriter writer({.folder = folder_, .model = small_model()}, std::make_shared<InProcessCommitBarrier>());
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = ::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit small = before;
+  small.rlim_cur = 1000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string message;
+  try {
+    writer.save(2, rank.owned(), {});
+    writer.finish();
+  } catch (const RuntimeFailure& error) {
+    message = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, old_handler);
+  EXPECT_THAT(message, HasSubstr("rank 0: cannot write "));
+  EXPECT_THAT(message, HasSubstr("File too large"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "step 1 alone";
+  EXPECT_EQ(CheckpointReader(latest_checkpoint(folder_)->path).step(), 1);
+}
+
 TEST_F(Checkpoint, OneRanksFailureIsEveryRanksFailure) {
   const plan::Mesh mesh{.pp = 2};
   std::vector<RankPart> ranks = make_ranks(small_model(), mesh);
@@ -222,7 +253,8 @@ TEST_F(Checkpoint, NeverCommitsOneThatCouldNotBeLoaded) {
   CheckpointWriter writer({.folder = folder_, .asynchronous = false, .model = small_model()},
                           std::make_shared<InProcessCommitBarrier>());
   std::vector<NamedTensor> tensors = rank.owned();
-  std::erase_if(tensors, [](const NamedTensor& t) { return t.name == "optimizer.exp_avg.layers.2.experts.3.up.weight"; });
+  std::erase_if(tensors,
+                [](const NamedTensor& t) { return t.name == "optimizer.exp_avg.layers.2.experts.3.up.weight"; });
   try {
     writer.save(1, tensors, {});
     FAIL() << "no error";
@@ -241,7 +273,8 @@ TEST_F(Checkpoint, RefusesTwoOwnersOfOneTensor) {
     save(small_model(), ranks, 1);
     FAIL() << "no error";
   } catch (const RuntimeFailure& error) {
-    EXPECT_THAT(error.what(), HasSubstr("is in rank-00000.safetensors and in rank-00001.safetensors: it must have one owner"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("is in rank-00000.safetensors and in rank-00001.safetensors: it must have one owner"));
   }
 }
 
@@ -276,8 +309,11 @@ TEST_F(Checkpoint, NamesTheTruncatedFile) {
 TEST_F(Checkpoint, NamesAMissingFileAndAMissingTensor) {
   const fs::path folder = save_small(1), file = folder / rank_file(0);
   CheckpointReader reader(folder);
-  expect_error([&] { reader.load({{"layers.9.experts.0.up.weight", at::empty({1})}}); }, (folder / "index.json").string(),
-               "layers.9.experts.0.up.weight", "not in the checkpoint");
+  expect_error(
+      [&] {
+        reader.load({{"layers.9.experts.0.up.weight", at::empty({1})}});
+      },
+      (folder / "index.json").string(), "layers.9.experts.0.up.weight", "not in the checkpoint");
   fs::remove(file);
   expect_error([&] { reader.tensor("embed.weight"); }, file.string(), "", "cannot be opened");
 }
@@ -286,11 +322,17 @@ TEST_F(Checkpoint, NamesATensorOfAnotherShapeOrType) {
   CheckpointReader reader(save_small(1));
   const std::string file = (reader.folder() / rank_file(0)).string();
   at::Tensor first = at::zeros({29, 8});
-  expect_error([&] { reader.load({{"embed.weight", first}, {"embed.weight", at::empty({28, 8})}}); }, file, "embed.weight",
-               "is F32 (29, 8), and the run needs F32 (28, 8)");
+  expect_error(
+      [&] {
+        reader.load({{"embed.weight", first}, {"embed.weight", at::empty({28, 8})}});
+      },
+      file, "embed.weight", "is F32 (29, 8), and the run needs F32 (28, 8)");
   EXPECT_EQ(first.abs().sum().item<double>(), 0.0) << "nothing is written before all are checked";
-  expect_error([&] { reader.load({{"embed.weight", at::empty({29, 8}, at::kDouble)}}); }, file, "embed.weight",
-               "is F32 (29, 8), and the run needs F64 (29, 8)");
+  expect_error(
+      [&] {
+        reader.load({{"embed.weight", at::empty({29, 8}, at::kDouble)}});
+      },
+      file, "embed.weight", "is F32 (29, 8), and the run needs F64 (29, 8)");
 }
 
 TEST_F(Checkpoint, NamesTheModelKeyThatDiffers) {

@@ -56,9 +56,7 @@ TEST(GradientNorm, IsTheSameInEveryLayout) {
 // sqrt(4 * 9 + 4 * 16) = 10. Dropping the experts gives 6, counting the replicated part twice 11.66.
 TEST(GradientNorm, CountsReplicatedParametersOnceAndAllExperts) {
   const nn::Parameter shared = with_gradient("layers.0.attention.q.weight", {3, 3, 3, 3}, false);
-  const auto experts = [](int first) {
-    return std::vector<nn::Parameter>{expert(first, 4), expert(first + 1, 4)};
-  };
+  const auto experts = [](int first) { return std::vector<nn::Parameter>{expert(first, 4), expert(first + 1, 4)}; };
   std::vector<nn::Parameter> rank0 = experts(0), rank1 = experts(2);
   rank0.push_back(shared), rank1.push_back(shared);
   EXPECT_DOUBLE_EQ(global_norm({.pp = 1, .dp = 2, .ep = 2}, {rank0, rank1}), 10.0);

@@ -79,8 +79,9 @@ TEST_F(Safetensors, ATensorOutlivesItsFile) {
 
 // Offsets 1..5 of a file whose header takes 64 bytes: float data at an odd address.
 TEST_F(Safetensors, CopiesWhatAnotherWriterDidNotAlign) {
-  write_raw(R"({"a":{"dtype":"F16","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} )",
-            std::string("\x00\x00\x80\x3f", 4));
+  write_raw(
+      R"({"a":{"dtype":"F16","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} )",
+      std::string("\x00\x00\x80\x3f", 4));
   EXPECT_EQ(SafetensorsFile(path_).tensor("b").item<float>(), 1.0f);
 }
 

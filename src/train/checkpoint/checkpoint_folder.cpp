@@ -33,8 +33,12 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 
 }  // namespace
 
-std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}", prefix, step); }
-std::string rank_file(int rank) { return fmt::format("rank-{:05}.safetensors", rank); }
+std::string checkpoint_name(std::int64_t step) {
+  return fmt::format("{}{:08}", prefix, step);
+}
+std::string rank_file(int rank) {
+  return fmt::format("rank-{:05}.safetensors", rank);
+}
 fs::path unfinished_path(const fs::path& folder, std::int64_t step) {
   return folder / fmt::format("{}{:08}", unfinished_prefix, step);
 }

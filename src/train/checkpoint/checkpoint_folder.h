@@ -33,8 +33,8 @@ struct CheckpointInfo {
 std::vector<CheckpointInfo> list_checkpoints(const std::filesystem::path& folder);
 std::optional<CheckpointInfo> latest_checkpoint(const std::filesystem::path& folder);
 
-// Gives a finished folder its final name, in the place of a checkpoint that has it already (a run that went back and came
-// here again), and waits until the name is on the disk.
+// Gives a finished folder its final name, in the place of a checkpoint that has it already (a run that went back and
+// came here again), and waits until the name is on the disk.
 void publish(const std::filesystem::path& unfinished, const std::filesystem::path& final_path);
 // Removes unfinished folders.
 void remove_unfinished(const std::filesystem::path& folder);

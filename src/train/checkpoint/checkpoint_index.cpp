@@ -32,7 +32,8 @@ CheckpointIndex index_rank_files(const std::filesystem::path& folder, std::int64
     const SafetensorsFile opened(folder / file);
     for (const auto& [name, entry] : opened.entries()) {
       const auto [at, is_new] = index.tensors.try_emplace(name, IndexEntry{file, entry.dtype, entry.shape});
-      if (!is_new) fail_commit(fmt::format("{} is in {} and in {}: it must have one owner", name, at->second.file, file));
+      if (!is_new)
+        fail_commit(fmt::format("{} is in {} and in {}: it must have one owner", name, at->second.file, file));
     }
   }
   return index;
@@ -48,7 +49,8 @@ void check_complete(const CheckpointIndex& index, const model::ModelSpec& model)
   for (const model::ParameterSpec& parameter : model::parameters(model)) {
     for (const std::string& kind : optimizer_kinds) {
       const auto found = index.tensors.find(kind + parameter.name);
-      if (found == index.tensors.end()) fail_commit(fmt::format("{}{} is missing: no rank owns it", kind, parameter.name));
+      if (found == index.tensors.end())
+        fail_commit(fmt::format("{}{} is missing: no rank owns it", kind, parameter.name));
       if (found->second.shape != parameter.shape) {
         fail_commit(fmt::format("{}{} is {}, and the model has ({})", kind, parameter.name,
                                 describe(found->second.dtype, found->second.shape), fmt::join(parameter.shape, ", ")));

@@ -43,8 +43,9 @@ at::Tensor CheckpointReader::tensor(const std::string& name) const {
   if (!file) file = std::make_unique<SafetensorsFile>(folder_ / wanted.file);
   const at::Tensor found = file->tensor(name);
   if (found.scalar_type() != wanted.dtype || found.sizes() != at::IntArrayRef(wanted.shape)) {
-    fail(wanted.file, name, fmt::format("is {}, and {} says {}", describe(found.scalar_type(), found.sizes()), index_file,
-                                        describe(wanted.dtype, wanted.shape)));
+    fail(wanted.file, name,
+         fmt::format("is {}, and {} says {}", describe(found.scalar_type(), found.sizes()), index_file,
+                     describe(wanted.dtype, wanted.shape)));
   }
   return found;
 }
@@ -53,8 +54,9 @@ void CheckpointReader::load(const std::vector<NamedTensor>& into) const {
   for (const NamedTensor& t : into) {
     const IndexEntry& found = entry(t.name);
     if (found.dtype != t.tensor.scalar_type() || at::IntArrayRef(found.shape) != t.tensor.sizes()) {
-      fail(found.file, t.name, fmt::format("is {}, and the run needs {}", describe(found.dtype, found.shape),
-                                           describe(t.tensor.scalar_type(), t.tensor.sizes())));
+      fail(found.file, t.name,
+           fmt::format("is {}, and the run needs {}", describe(found.dtype, found.shape),
+                       describe(t.tensor.scalar_type(), t.tensor.sizes())));
     }
   }
   at::NoGradGuard no_grad;
@@ -66,8 +68,9 @@ at::Tensor CheckpointReader::read(const model::ParameterSpec& parameter) const {
   const std::string& name = has(master) ? master : parameter.name;
   const IndexEntry& found = entry(name);
   if (found.shape != parameter.shape) {
-    fail(found.file, name, fmt::format("is {}, and the model needs ({})", describe(found.dtype, found.shape),
-                                       fmt::join(parameter.shape, ", ")));
+    fail(found.file, name,
+         fmt::format("is {}, and the model needs ({})", describe(found.dtype, found.shape),
+                     fmt::join(parameter.shape, ", ")));
   }
   return tensor(name);
 }

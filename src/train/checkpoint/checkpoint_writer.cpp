@@ -117,7 +117,8 @@ CheckpointWriter::CheckpointWriter(CheckpointWriterOptions options, std::shared_
     fs::create_directories(state_->options.folder);
     remove_unfinished(state_->options.folder);
   } catch (const fs::filesystem_error& e) {
-    throw ConfigError({.file = state_->options.folder.string(), .allowed = fmt::format("cannot hold checkpoints: {}", e.what())});
+    throw ConfigError(
+        {.file = state_->options.folder.string(), .allowed = fmt::format("cannot hold checkpoints: {}", e.what())});
   }
 }
 
@@ -139,14 +140,17 @@ void CheckpointWriter::save(std::int64_t step, const std::vector<NamedTensor>& o
   std::int64_t bytes = 0;
   for (const NamedTensor& t : copies) bytes += static_cast<std::int64_t>(t.tensor.nbytes());
   state_->snapshot_bytes = bytes;
-  state_->thread = std::thread([s = state_.get(), save, step, copies = std::move(copies), state = std::move(state)]() mutable {
-    s->run(save, step, copies, state);
-    copies.clear();
-    s->snapshot_bytes = 0;
-  });
+  state_->thread =
+      std::thread([s = state_.get(), save, step, copies = std::move(copies), state = std::move(state)]() mutable {
+        s->run(save, step, copies, state);
+        copies.clear();
+        s->snapshot_bytes = 0;
+      });
 }
 
-bool CheckpointWriter::failed() const { return state_->failed; }
+bool CheckpointWriter::failed() const {
+  return state_->failed;
+}
 
 void CheckpointWriter::check() {
   if (state_->failed) throw RuntimeFailure({.operation = "checkpoint", .reason = state_->failure});
@@ -157,7 +161,11 @@ void CheckpointWriter::finish() {
   check();
 }
 
-std::int64_t CheckpointWriter::last_step() const { return state_->last_step; }
-std::int64_t CheckpointWriter::snapshot_bytes() const { return state_->snapshot_bytes; }
+std::int64_t CheckpointWriter::last_step() const {
+  return state_->last_step;
+}
+std::int64_t CheckpointWriter::snapshot_bytes() const {
+  return state_->snapshot_bytes;
+}
 
 }  // namespace trireme::train

@@ -10,9 +10,9 @@
 //   writer.finish();
 //
 // save() copies the tensors to host buffers and returns; a thread of its own writes them, meets the other ranks at the
-// barrier, and on rank 0 writes the index, renames the folder to its final name and removes the oldest ones. So at every
-// moment the folder under a final name is complete, and a failure leaves the earlier ones as they were. The folder must
-// be the same for all ranks (a shared file system).
+// barrier, and on rank 0 writes the index, renames the folder to its final name and removes the oldest ones. So at
+// every moment the folder under a final name is complete, and a failure leaves the earlier ones as they were. The
+// folder must be the same for all ranks (a shared file system).
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -31,9 +31,9 @@ struct CheckpointWriterOptions {
   std::filesystem::path folder;  // made where it does not exist
   int rank = 0;
   int num_ranks = 1;
-  int keep = 2;                  // newest complete checkpoints that stay; 0: all
-  bool asynchronous = true;      // false: save() returns when the checkpoint is complete, and copies nothing
-  model::ModelSpec model;        // goes into model.toml, and the checkpoint must hold all of its parameters
+  int keep = 2;              // newest complete checkpoints that stay; 0: all
+  bool asynchronous = true;  // false: save() returns when the checkpoint is complete, and copies nothing
+  model::ModelSpec model;    // goes into model.toml, and the checkpoint must hold all of its parameters
 };
 
 class CheckpointWriter {
@@ -57,8 +57,8 @@ class CheckpointWriter {
   // Waits for the save under way, then check().
   void finish();
 
-  std::int64_t last_step() const;        // of the last complete checkpoint that this writer saved; -1: none
-  std::int64_t snapshot_bytes() const;   // host memory held by the save under way
+  std::int64_t last_step() const;       // of the last complete checkpoint that this writer saved; -1: none
+  std::int64_t snapshot_bytes() const;  // host memory held by the save under way
 
  private:
   struct State;

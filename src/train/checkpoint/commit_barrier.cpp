@@ -18,7 +18,9 @@ constexpr auto poll_interval = std::chrono::milliseconds(20);
   throw RuntimeFailure({.rank = rank, .operation = "checkpoint " + key, .reason = reason});
 }
 
-std::string with_rank(int rank, const std::string& error) { return fmt::format("rank {}: {}", rank, error); }
+std::string with_rank(int rank, const std::string& error) {
+  return fmt::format("rank {}: {}", rank, error);
+}
 
 }  // namespace
 
@@ -31,8 +33,7 @@ std::string InProcessCommitBarrier::arrive(const std::string& key, int rank, con
   if (!error.empty()) meeting.error = with_rank(rank, error);
   ++meeting.arrived;
   changed_.notify_all();
-  const bool complete =
-      changed_.wait_for(lock, timeout_, [&] { return cancelled_ || meeting.arrived >= num_ranks_; });
+  const bool complete = changed_.wait_for(lock, timeout_, [&] { return cancelled_ || meeting.arrived >= num_ranks_; });
   if (meeting.arrived >= num_ranks_) return meeting.error;
   fail(key, complete ? "cancelled" : fmt::format("{} of {} ranks arrived in time", meeting.arrived, num_ranks_));
 }
@@ -53,7 +54,8 @@ struct StoreCommitBarrier::State {
 
 StoreCommitBarrier::StoreCommitBarrier(c10::intrusive_ptr<c10d::Store> store, int num_ranks,
                                        std::chrono::milliseconds timeout, std::string prefix)
-    : state_(new State{.store = std::move(store), .num_ranks = num_ranks, .timeout = timeout, .prefix = std::move(prefix)}) {}
+    : state_(new State{
+          .store = std::move(store), .num_ranks = num_ranks, .timeout = timeout, .prefix = std::move(prefix)}) {}
 
 StoreCommitBarrier::~StoreCommitBarrier() = default;
 
@@ -87,6 +89,8 @@ std::string StoreCommitBarrier::arrive(const std::string& key, int rank, const s
   }
 }
 
-void StoreCommitBarrier::cancel() { state_->cancelled = true; }
+void StoreCommitBarrier::cancel() {
+  state_->cancelled = true;
+}
 
 }  // namespace trireme::train

@@ -31,10 +31,14 @@ Family choose_family(const model::ModelSpec& spec, const HfExportOptions& option
 
 const char* torch_name(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kDouble: return "float64";
-    case at::kBFloat16: return "bfloat16";
-    case at::kHalf: return "float16";
-    default: return "float32";
+    case at::kDouble:
+      return "float64";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kHalf:
+      return "float16";
+    default:
+      return "float32";
   }
 }
 

@@ -14,9 +14,9 @@
 namespace trireme::train {
 
 struct HfExportOptions {
-  std::filesystem::path folder;                                    // of the result; made, and its files replaced
-  std::optional<model::Family> family;                             // none: the model's own, or the one that can express it
-  std::optional<at::ScalarType> dtype;                             // none: as stored
+  std::filesystem::path folder;         // of the result; made, and its files replaced
+  std::optional<model::Family> family;  // none: the model's own, or the one that can express it
+  std::optional<at::ScalarType> dtype;  // none: as stored
   std::int64_t max_shard_bytes = std::int64_t{5} * 1000 * 1000 * 1000;
 };
 

@@ -67,8 +67,8 @@ at::Tensor HfFolder::read(const model::ParameterSpec& parameter) const {
       name = fused.name;
       const at::Tensor all = tensor(name);
       if (all.dim() != 3 || parameter.expert >= all.size(0) || fused.first_row + parameter.shape[0] > all.size(1)) {
-        fail(folder_ / *file_of(name), name, fmt::format("is {}: no room for {}", describe(all.scalar_type(), all.sizes()),
-                                                         parameter.name));
+        fail(folder_ / *file_of(name), name,
+             fmt::format("is {}: no room for {}", describe(all.scalar_type(), all.sizes()), parameter.name));
       }
       found = all.select(0, parameter.expert).narrow(0, fused.first_row, parameter.shape[0]);
     }
@@ -78,8 +78,9 @@ at::Tensor HfFolder::read(const model::ParameterSpec& parameter) const {
   }
   if (!found.defined()) fail(folder_, name, fmt::format("no such tensor in the folder (for {})", parameter.name));
   if (found.sizes() != at::IntArrayRef(parameter.shape)) {
-    fail(folder_ / *file_of(name), name, fmt::format("is {}, and the model needs ({})", describe(found.scalar_type(), found.sizes()),
-                                                     fmt::join(parameter.shape, ", ")));
+    fail(folder_ / *file_of(name), name,
+         fmt::format("is {}, and the model needs ({})", describe(found.scalar_type(), found.sizes()),
+                     fmt::join(parameter.shape, ", ")));
   }
   return found;
 }

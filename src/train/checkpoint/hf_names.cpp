@@ -35,8 +35,8 @@ std::string expert_name(const model::ParameterSpec& parameter, Family family) {
 std::string hf_name(const model::ParameterSpec& parameter, Family family) {
   TRIREME_CHECK(family != Family::trireme, "not a family of transformers");
   static const std::map<std::string, const char*> ends{{"embed.weight", "model.embed_tokens.weight"},
-                                                        {"final_norm.weight", "model.norm.weight"},
-                                                        {"head.weight", "lm_head.weight"}};
+                                                       {"final_norm.weight", "model.norm.weight"},
+                                                       {"head.weight", "lm_head.weight"}};
   static const std::map<std::string, const char*> inside{
       {"attention_norm.weight", "input_layernorm.weight"},
       {"ffn_norm.weight", "post_attention_layernorm.weight"},
@@ -60,9 +60,12 @@ std::string hf_name(const model::ParameterSpec& parameter, Family family) {
     return found->second;
   }
   const std::string name = inside_layer(parameter);
-  const auto in_layer = [&](const std::string& rest) { return fmt::format("model.layers.{}.{}", parameter.layer, rest); };
+  const auto in_layer = [&](const std::string& rest) {
+    return fmt::format("model.layers.{}.{}", parameter.layer, rest);
+  };
   if (parameter.expert >= 0) return in_layer(expert_name(parameter, family));
-  if (name == "router.weight") return in_layer(family == Family::mixtral ? "block_sparse_moe.gate.weight" : "mlp.gate.weight");
+  if (name == "router.weight")
+    return in_layer(family == Family::mixtral ? "block_sparse_moe.gate.weight" : "mlp.gate.weight");
   const auto found = inside.find(name);
   TRIREME_CHECK(found != inside.end(), "no Hugging Face name for {}", parameter.name);
   return in_layer(found->second);
@@ -70,10 +73,13 @@ std::string hf_name(const model::ParameterSpec& parameter, Family family) {
 
 FusedExpert hf_fused_expert(const model::ParameterSpec& parameter, int expert_ffn) {
   const std::string matrix = matrix_of(parameter.name);
-  return {fmt::format("model.layers.{}.mlp.experts.{}", parameter.layer, matrix == "down" ? "down_proj" : "gate_up_proj"),
-          matrix == "up" ? expert_ffn : 0};
+  return {
+      fmt::format("model.layers.{}.mlp.experts.{}", parameter.layer, matrix == "down" ? "down_proj" : "gate_up_proj"),
+      matrix == "up" ? expert_ffn : 0};
 }
 
-std::string hf_fused_router(int layer) { return fmt::format("model.layers.{}.mlp.gate.weight", layer); }
+std::string hf_fused_router(int layer) {
+  return fmt::format("model.layers.{}.mlp.gate.weight", layer);
+}
 
 }  // namespace trireme::train

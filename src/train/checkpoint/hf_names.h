@@ -8,8 +8,8 @@
 
 namespace trireme::train {
 
-// "layers.3.experts.5.gate.weight" -> Mixtral: "model.layers.3.block_sparse_moe.experts.5.w1.weight" (down is w2, up w3),
-// Qwen3-MoE: "model.layers.3.mlp.experts.5.gate_proj.weight". A bug for a parameter that the family doesn't have.
+// "layers.3.experts.5.gate.weight" -> Mixtral: "model.layers.3.block_sparse_moe.experts.5.w1.weight" (down is w2, up
+// w3), Qwen3-MoE: "model.layers.3.mlp.experts.5.gate_proj.weight". A bug for a parameter that the family doesn't have.
 std::string hf_name(const model::ParameterSpec& parameter, model::Family family);
 
 // transformers 5 keeps all experts of a layer in two tensors in memory, and some tools save them so:

@@ -1,4 +1,5 @@
-// The safetensors format (huggingface/safetensors, "Format"): eight bytes of header length (little-endian), a JSON header
+// The safetensors format (huggingface/safetensors, "Format"): eight bytes of header length (little-endian), a JSON
+// header
 // {"name": {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {string: string}}, then the data, offsets
 // counted from its start. Types read and written: F32, F64, BF16, F16, I64.
 #pragma once
@@ -53,8 +54,9 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes beside the name and renames at commit (base/atomic_file.h, whose std::system_error it lets through). The header
-// is known beforehand; tensors then follow in any order, one at a time, so that a file may be larger than memory.
+// Writes beside the name and renames at commit (base/atomic_file.h, whose std::system_error it lets through). The
+// header is known beforehand; tensors then follow in any order, one at a time, so that a file may be larger than
+// memory.
 class SafetensorsWriter {
  public:
   // Data offsets are given here: by element size, largest first (every tensor stays aligned), then in the order given.
@@ -62,7 +64,7 @@ class SafetensorsWriter {
                     const std::map<std::string, std::string>& metadata = {});
 
   void write(const std::string& name, const at::Tensor& tensor);  // of the entry's dtype and shape, each once
-  void commit();                                                   // all written, or it is a bug
+  void commit();                                                  // all written, or it is a bug
 
  private:
   AtomicFile file_;

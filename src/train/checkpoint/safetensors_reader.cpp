@@ -52,8 +52,9 @@ TensorEntry parse_entry(const std::filesystem::path& path, const std::string& na
     count *= static_cast<std::uint64_t>(size);
   }
   if (entry.end - entry.begin != entry.bytes()) {
-    fail(path, name, fmt::format("the header gives {} bytes to {}, which has {}", entry.end - entry.begin,
-                                 describe(entry.dtype, entry.shape), entry.bytes()));
+    fail(path, name,
+         fmt::format("the header gives {} bytes to {}, which has {}", entry.end - entry.begin,
+                     describe(entry.dtype, entry.shape), entry.bytes()));
   }
   return entry;
 }
@@ -76,7 +77,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   const bool known = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
   mapping_->bytes = known ? static_cast<std::uint64_t>(status.st_size) : 0;
   if (mapping_->bytes >= length_bytes) {
-    // Private and writable: a stray in-place operator changes this process's copy, and neither crashes nor hits the file.
+    // Private and writable: a stray in-place operator changes this process's copy, and neither crashes nor hits the
+    // file.
     void* address = ::mmap(nullptr, mapping_->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     if (address != MAP_FAILED) mapping_->address = address;
   }
@@ -90,8 +92,9 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes, length_bytes);
   if (header_bytes > mapping_->bytes - length_bytes) {
-    fail(path, "", fmt::format("not a safetensors file, or truncated: a header of {} bytes in a file of {}",
-                               header_bytes, mapping_->bytes));
+    fail(path, "",
+         fmt::format("not a safetensors file, or truncated: a header of {} bytes in a file of {}", header_bytes,
+                     mapping_->bytes));
   }
   mapping_->data_start = length_bytes + header_bytes;
   read_header(std::string(bytes + length_bytes, header_bytes), mapping_->bytes - mapping_->data_start);
@@ -116,12 +119,12 @@ void SafetensorsFile::read_header(const std::string& text, std::uint64_t data_by
   std::uint64_t at = 0;
   for (const TensorEntry* entry : in_order) {
     if (entry->begin != at) {
-      fail(path_, entry->name, fmt::format("starts at byte {} of the data where the tensor before ends at {}",
-                                           entry->begin, at));
+      fail(path_, entry->name,
+           fmt::format("starts at byte {} of the data where the tensor before ends at {}", entry->begin, at));
     }
     if (entry->end > data_bytes) {
-      fail(path_, entry->name, fmt::format("truncated: ends at byte {} of the data, and the file has {}", entry->end,
-                                           data_bytes));
+      fail(path_, entry->name,
+           fmt::format("truncated: ends at byte {} of the data, and the file has {}", entry->end, data_bytes));
     }
     at = entry->end;
   }
@@ -139,7 +142,8 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
     std::memcpy(aligned.mutable_data_ptr(), data, entry.bytes());
     return aligned;
   }
-  return at::from_blob(data, entry.shape, [keep = mapping_](void*) {}, options);
+  return at::from_blob(
+      data, entry.shape, [keep = mapping_](void*) {}, options);
 }
 
 }  // namespace trireme::train

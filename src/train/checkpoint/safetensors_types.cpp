@@ -9,11 +9,8 @@
 namespace trireme::train {
 namespace {
 
-constexpr std::array<std::pair<const char*, at::ScalarType>, 5> types{{{"F32", at::kFloat},
-                                                                        {"F64", at::kDouble},
-                                                                        {"BF16", at::kBFloat16},
-                                                                        {"F16", at::kHalf},
-                                                                        {"I64", at::kLong}}};
+constexpr std::array<std::pair<const char*, at::ScalarType>, 5> types{
+    {{"F32", at::kFloat}, {"F64", at::kDouble}, {"BF16", at::kBFloat16}, {"F16", at::kHalf}, {"I64", at::kLong}}};
 
 }  // namespace
 

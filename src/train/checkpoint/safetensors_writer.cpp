@@ -21,9 +21,8 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   for (TensorEntry& entry : entries) {
     entry.begin = at;
     entry.end = at += entry.bytes();
-    header[entry.name] = {{"dtype", safetensors_dtype(entry.dtype)},
-                          {"shape", entry.shape},
-                          {"data_offsets", {entry.begin, entry.end}}};
+    header[entry.name] = {
+        {"dtype", safetensors_dtype(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
     TRIREME_CHECK(entries_.emplace(entry.name, entry).second, "{} is written twice", entry.name);
   }
   std::string text = header.dump();

@@ -41,14 +41,20 @@ void for_each_selection_bias(nn::Model& model, F&& action) {
 }
 
 std::vector<NamedTensor> with_selection_biases(std::vector<NamedTensor> tensors, nn::Model& model) {
-  for_each_selection_bias(model, [&](int layer, at::Tensor& bias) { tensors.push_back({selection_bias_name(layer), bias}); });
+  for_each_selection_bias(model, [&](int layer, at::Tensor& bias) {
+    tensors.push_back({selection_bias_name(layer), bias});
+  });
   return tensors;
 }
 
 }  // namespace
 
-std::string master_name(const std::string& parameter) { return "optimizer.master." + parameter; }
-std::string selection_bias_name(int layer) { return fmt::format("layers.{}.router.selection_bias", layer); }
+std::string master_name(const std::string& parameter) {
+  return "optimizer.master." + parameter;
+}
+std::string selection_bias_name(int layer) {
+  return fmt::format("layers.{}.router.selection_bias", layer);
+}
 
 std::vector<NamedTensor> hosted_tensors(const std::vector<nn::Parameter*>& parameters, const AdamW* optimizer) {
   return collect(parameters, optimizer, [](const nn::Parameter&, const nn::Piece&) { return true; });

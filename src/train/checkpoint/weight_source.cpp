@@ -15,8 +15,9 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path) {
   if (const auto latest = latest_checkpoint(path)) return std::make_unique<CheckpointReader>(latest->path);
   throw ConfigError({.key = "checkpoint.initial",
                      .value = path.string(),
-                     .allowed = "a checkpoint folder (with index.json), a folder of checkpoints, or a Hugging Face folder "
-                                "(with config.json and safetensors)"});
+                     .allowed =
+                         "a checkpoint folder (with index.json), a folder of checkpoints, or a Hugging Face folder "
+                         "(with config.json and safetensors)"});
 }
 
 void load_weights(const WeightSource& source, const model::ModelSpec& model,

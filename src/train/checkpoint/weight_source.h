@@ -29,7 +29,8 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
 
 // Copies, rounding where the types differ, all pieces of the parameters. The source's model must be `model` (see
 // check_same_model). Afterwards call AdamW::adopt_values.
-void load_weights(const WeightSource& source, const model::ModelSpec& model, const std::vector<nn::Parameter*>& parameters);
+void load_weights(const WeightSource& source, const model::ModelSpec& model,
+                  const std::vector<nn::Parameter*>& parameters);
 
 // ConfigError with `file` and the first key, such as model.hidden, that makes two models incompatible: everything that
 // gives tensors their shapes or the computation its meaning. Names, initial values and loss coefficients may differ.

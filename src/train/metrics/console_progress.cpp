@@ -30,8 +30,8 @@ std::string describe_step_time(const StepMetrics& m) {
 std::string ConsoleProgress::line(const StepMetrics& m) {
   // The first step is left out as soon as there is a second one.
   ++num_seen_;
-  average_step_s_ = num_seen_ <= 2 ? m.measured_step_s
-                                   : average_step_s_ + weight_of_newest * (m.measured_step_s - average_step_s_);
+  average_step_s_ =
+      num_seen_ <= 2 ? m.measured_step_s : average_step_s_ + weight_of_newest * (m.measured_step_s - average_step_s_);
   const std::size_t width = std::max<std::size_t>(fmt::formatted_size("{}", num_steps_), 1);
   std::string out = fmt::format("step {:>{}}/{}  loss {:.4f}", m.step, width, num_steps_, m.loss);
   if (m.eval_loss) out += fmt::format("  eval {:.4f}", *m.eval_loss);

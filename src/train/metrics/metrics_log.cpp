@@ -53,7 +53,8 @@ void MetricsLog::write(const StepMetrics& metrics) {
     const ssize_t n = ::write(fd_, line.data() + done, line.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      throw RuntimeFailure({.operation = "metrics", .reason = fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno))});
+      throw RuntimeFailure(
+          {.operation = "metrics", .reason = fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno))});
     }
     done += static_cast<std::size_t>(n);
   }
@@ -67,7 +68,8 @@ std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
   for (int number = 1; std::getline(in, line) && !in.eof(); ++number) {
     const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
     if (!json.is_object()) {
-      throw ConfigError({.file = path.string(), .key = fmt::format("line {}", number), .allowed = "expected a JSON object"});
+      throw ConfigError(
+          {.file = path.string(), .key = fmt::format("line {}", number), .allowed = "expected a JSON object"});
     }
     out.push_back(step_metrics_from_json(json));
   }

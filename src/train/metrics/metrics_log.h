@@ -10,8 +10,9 @@ namespace trireme::train {
 
 class MetricsLog {
  public:
-  // Continues behind step `last_step` (0: from the start): lines of later steps, and a last line that a crash cut short,
-  // are removed, so that a resumed run leaves one line a step. ConfigError with the file where it cannot be written.
+  // Continues behind step `last_step` (0: from the start): lines of later steps, and a last line that a crash cut
+  // short, are removed, so that a resumed run leaves one line a step. ConfigError with the file where it cannot be
+  // written.
   MetricsLog(const std::filesystem::path& path, std::int64_t last_step);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;

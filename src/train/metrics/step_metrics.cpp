@@ -28,7 +28,9 @@ void for_each_field(Metrics& m, Visit&& visit) {
 nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
-nlohmann::ordered_json number(std::int64_t value) { return value; }
+nlohmann::ordered_json number(std::int64_t value) {
+  return value;
+}
 
 }  // namespace
 

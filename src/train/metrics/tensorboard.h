@@ -1,5 +1,5 @@
-// TensorBoard event files: TFRecord framing (length, masked crc of the length, data, masked crc of the data) around Event
-// protocol buffers, of which only these fields are written:
+// TensorBoard event files: TFRecord framing (length, masked crc of the length, data, masked crc of the data) around
+// Event protocol buffers, of which only these fields are written:
 //   Event   { 1: double wall_time  2: int64 step  3: string file_version  5: Summary summary }
 //   Summary { 1: repeated Value }   Value { 1: string tag  2: float simple_value }
 // Three fields don't make a protobuf dependency worth it. Source: tensorflow/core/util/event.proto, summary.proto,
@@ -40,7 +40,8 @@ class TensorBoardWriter {
   TensorBoardWriter(const TensorBoardWriter&) = delete;
   TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
 
-  // Every number of the step as train/<name> (eval/loss, eval/bigram_loss), at the current time. RuntimeFailure on failure.
+  // Every number of the step as train/<name> (eval/loss, eval/bigram_loss), at the current time. RuntimeFailure on
+  // failure.
   void write(const StepMetrics& metrics);
   void write(const ScalarEvent& event);
   const std::filesystem::path& path() const { return path_; }

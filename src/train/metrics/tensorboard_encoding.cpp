@@ -68,11 +68,20 @@ struct Decoder {
   }
   void skip(std::uint64_t key) {
     switch (key & 7) {
-      case varint: number(); break;
-      case fixed64: fixed<std::uint64_t>(); break;
-      case delimited: bytes(); break;
-      case fixed32: fixed<std::uint32_t>(); break;
-      default: broken = true;
+      case varint:
+        number();
+        break;
+      case fixed64:
+        fixed<std::uint64_t>();
+        break;
+      case delimited:
+        bytes();
+        break;
+      case fixed32:
+        fixed<std::uint32_t>();
+        break;
+      default:
+        broken = true;
     }
   }
   // Calls on_field(key) for each field; on_field says whether it has read it.
@@ -85,7 +94,9 @@ struct Decoder {
   }
 };
 
-constexpr std::uint64_t key_of(std::uint64_t number, WireType type) { return number << 3 | type; }
+constexpr std::uint64_t key_of(std::uint64_t number, WireType type) {
+  return number << 3 | type;
+}
 
 std::optional<ScalarEvent> decode_event(std::string_view data) {
   ScalarEvent event;

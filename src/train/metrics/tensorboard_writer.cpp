@@ -14,7 +14,9 @@
 namespace trireme::train {
 namespace {
 
-double now_s() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -45,7 +47,9 @@ void TensorBoardWriter::write(const StepMetrics& metrics) {
   const nlohmann::ordered_json fields = to_json(metrics);
   for (const auto& [name, value] : fields.items()) {
     if (name == "step" || !value.is_number()) continue;
-    const std::string tag = name == "eval_loss" ? "eval/loss" : name == "bigram_loss" ? "eval/bigram_loss" : "train/" + name;
+    const std::string tag = name == "eval_loss"     ? "eval/loss"
+                            : name == "bigram_loss" ? "eval/bigram_loss"
+                                                    : "train/" + name;
     event.scalars.push_back({tag, value.get<float>()});
   }
   write(event);
@@ -57,7 +61,8 @@ void TensorBoardWriter::write(const ScalarEvent& event) {
     const ssize_t n = ::write(fd_, record.data() + done, record.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      throw RuntimeFailure({.operation = "metrics", .reason = fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno))});
+      throw RuntimeFailure(
+          {.operation = "metrics", .reason = fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno))});
     }
     done += static_cast<std::size_t>(n);
   }

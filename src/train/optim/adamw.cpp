@@ -14,9 +14,13 @@ namespace {
 // Four arrays of 64 KiB: a block stays in the second-level cache between the update and the rounding to the value.
 constexpr std::int64_t block_elements = 16384;
 
-at::ScalarType master_dtype(at::ScalarType dtype) { return dtype == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType master_dtype(at::ScalarType dtype) {
+  return dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
 
-bool fused_here(const at::Tensor& value) { return value.device().is_cpu(); }
+bool fused_here(const at::Tensor& value) {
+  return value.device().is_cpu();
+}
 
 // Rounds a block of masters to a value of lower precision.
 template <class Real>
@@ -47,10 +51,14 @@ AdamWStep<double> numbers(const AdamWOptions& options, std::int64_t t, double le
 
 template <class Real>
 AdamWStep<Real> rounded(const AdamWStep<double>& s) {
-  return {static_cast<Real>(s.grad_scale),      static_cast<Real>(s.keep),
-          static_cast<Real>(s.one_minus_beta1), static_cast<Real>(s.beta2),
-          static_cast<Real>(s.one_minus_beta2), static_cast<Real>(s.inverse_sqrt_correction2),
-          static_cast<Real>(s.eps),             static_cast<Real>(s.step_size)};
+  return {static_cast<Real>(s.grad_scale),
+          static_cast<Real>(s.keep),
+          static_cast<Real>(s.one_minus_beta1),
+          static_cast<Real>(s.beta2),
+          static_cast<Real>(s.one_minus_beta2),
+          static_cast<Real>(s.inverse_sqrt_correction2),
+          static_cast<Real>(s.eps),
+          static_cast<Real>(s.step_size)};
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 //   w = w (1 - lr * decay) - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 //
 // decay is 0 where Parameter::weight_decay is false. A float32 or float64 parameter is its own master: no copy.
-// On the CPU one fused pass in blocks shared by the threads; elementwise, so the result does not depend on their number.
-// Elsewhere, and as the oracle, a composite of ATen operators in the same order: equal but for the last bit of the root.
-// A step allocates nothing on the CPU.
+// On the CPU one fused pass in blocks shared by the threads; elementwise, so the result does not depend on their
+// number. Elsewhere, and as the oracle, a composite of ATen operators in the same order: equal but for the last bit of
+// the root. A step allocates nothing on the CPU.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -36,7 +36,7 @@ class AdamW {
   // Parameter::value. Does not zero the gradients. grad_scale multiplies every gradient: the clip factor.
   void step(double learning_rate, double grad_scale = 1.0);
 
-  std::int64_t num_steps() const { return num_steps_; }    // t of the last step taken
+  std::int64_t num_steps() const { return num_steps_; }       // t of the last step taken
   void set_num_steps(std::int64_t num) { num_steps_ = num; }  // after a resume
 
   // Bytes of masters (where they are copies) and moments.

@@ -72,13 +72,16 @@ double sum_of_squares(const std::vector<nn::Parameter*>& parameters, const Owner
       }
       const char* data = static_cast<const char*>(grad.const_data_ptr()) + piece.offset * grad.element_size();
       for (std::int64_t begin = 0; begin < count; begin += chunk_elements) {
-        chunks.push_back({grad.scalar_type(), data + begin * grad.element_size(), std::min(chunk_elements, count - begin)});
+        chunks.push_back(
+            {grad.scalar_type(), data + begin * grad.element_size(), std::min(chunk_elements, count - begin)});
       }
     }
   }
   return cpu_sum(chunks) + (elsewhere.defined() ? elsewhere.item<double>() : 0.0);
 }
 
-double clip_factor(double norm, double limit) { return limit > 0 && norm > limit ? limit / norm : 1.0; }
+double clip_factor(double norm, double limit) {
+  return limit > 0 && norm > limit ? limit / norm : 1.0;
+}
 
 }  // namespace trireme::train

@@ -9,8 +9,8 @@
 
 namespace trireme::train {
 
-// In float64, over Parameter::grad of the owned pieces; 0 where the rank owns nothing. The elements are cut in chunks of
-// a fixed size that are added in order, so the bits don't depend on the number of threads. Infinite or NaN gradients
+// In float64, over Parameter::grad of the owned pieces; 0 where the rank owns nothing. The elements are cut in chunks
+// of a fixed size that are added in order, so the bits don't depend on the number of threads. Infinite or NaN gradients
 // give an infinite or NaN sum: check std::isfinite of the global one before using it.
 double sum_of_squares(const std::vector<nn::Parameter*>& parameters, const Ownership& ownership);
 
