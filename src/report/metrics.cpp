@@ -30,7 +30,7 @@ Metrics read_metrics(const std::filesystem::path& file) {
         into[j["step"].get<double>()] = j[key].get<double>();
     };
     take("loss", loss);
-    take("valid_loss", valid);
+    take("eval_loss", valid);
     take("tokens_per_s", rate);
     take("measured_step_s", step_s);
     if (j.contains("bigram_loss") && j["bigram_loss"].is_number()) out.bigram_loss = j["bigram_loss"].get<double>();

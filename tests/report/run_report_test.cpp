@@ -35,7 +35,7 @@ class RunReportTest : public testing::Test {
     for (const auto& m : small_measurement()) plan::write_measured(folder_, m);
     std::ofstream(folder_ / "metrics.jsonl")
         << "{\"step\": 1, \"loss\": 5.5, \"tokens_per_s\": 80, \"measured_step_s\": 12}\n"
-        << "{\"step\": 2, \"loss\": 5.0, \"tokens_per_s\": 90, \"valid_loss\": 4.75, \"bigram_loss\": 4.5}\n"
+        << "{\"step\": 2, \"loss\": 5.0, \"tokens_per_s\": 90, \"eval_loss\": 4.75, \"bigram_loss\": 4.5}\n"
         << "{\"step\": 3, \"lo";  // killed while it wrote
   }
   fs::path folder_;
