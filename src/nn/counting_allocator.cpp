@@ -2,6 +2,8 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/alignment.h>
+#include <c10/core/impl/alloc_cpu.h>
 
 #include <atomic>
 
@@ -10,46 +12,47 @@ namespace {
 
 std::atomic<std::int64_t> current{0}, peak{0};
 
-struct Counted {
-  c10::DataPtr inner;
-  std::int64_t bytes;
-};
+// The size lies in front of the data, at the alignment of tensors. So the data pointer is all that a release needs, which
+// libraries below ATen ask of an allocator (oneDNN's scratch goes through raw_allocate).
+constexpr std::size_t header = c10::gAlignment;
 
-void release(void* context) {
-  auto* counted = static_cast<Counted*>(context);
-  current.fetch_sub(counted->bytes, std::memory_order_relaxed);
-  delete counted;
+void release(void* data) {
+  if (data == nullptr) return;
+  char* base = static_cast<char*>(data) - header;
+  current.fetch_sub(*reinterpret_cast<std::int64_t*>(base), std::memory_order_relaxed);
+  c10::free_cpu(base);
 }
 
 class CountingAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator* inner) : inner_(inner) {}
-
   c10::DataPtr allocate(std::size_t bytes) override {
-    auto* counted = new Counted{inner_->allocate(bytes), static_cast<std::int64_t>(bytes)};
-    const std::int64_t now = current.fetch_add(counted->bytes, std::memory_order_relaxed) + counted->bytes;
+    const c10::Device device(c10::DeviceType::CPU);
+    if (bytes == 0) return {nullptr, nullptr, &release, device};
+    char* base = static_cast<char*>(c10::alloc_cpu(bytes + header));
+    *reinterpret_cast<std::int64_t*>(base) = static_cast<std::int64_t>(bytes);
+    const std::int64_t added = static_cast<std::int64_t>(bytes);
+    const std::int64_t now = current.fetch_add(added, std::memory_order_relaxed) + added;
     std::int64_t highest = peak.load(std::memory_order_relaxed);
     while (now > highest && !peak.compare_exchange_weak(highest, now, std::memory_order_relaxed)) {
     }
-    return {counted->inner.get(), counted, &release, counted->inner.device()};
+    return {base + header, base + header, &release, device};
   }
-  // No raw deleter: raw_allocate needs the context to be the data, which it is not here.
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* destination, const void* source, std::size_t count) const override {
     default_copy_data(destination, source, count);
   }
-
- private:
-  c10::Allocator* inner_;
 };
 
 }  // namespace
 
 void install_counting_allocator() {
-  static CountingAllocator* installed = nullptr;
-  if (installed != nullptr) return;
   // Lives as long as any tensor, so it is never destroyed. A higher priority than libtorch's own replaces that.
-  installed = new CountingAllocator(c10::GetCPUAllocator());
-  c10::SetCPUAllocator(installed, /*priority=*/100);
+  static CountingAllocator* const installed = [] {
+    auto* allocator = new CountingAllocator;
+    c10::SetCPUAllocator(allocator, /*priority=*/100);
+    return allocator;
+  }();
+  (void)installed;
 }
 
 std::int64_t current_tensor_bytes() { return current.load(std::memory_order_relaxed); }
