@@ -15,6 +15,13 @@ namespace {
 
 constexpr std::int64_t query_block = 64;
 
+// Loops over the keys that a row sees run on to a whole vector, over keys hidden from it, so that none has a scalar tail.
+constexpr std::int64_t vector_keys = 16;
+TRIREME_INLINE std::int64_t padded_keys(std::int64_t seen, std::int64_t keys) {
+  const std::int64_t whole = (seen + vector_keys - 1) / vector_keys * vector_keys;
+  return whole < keys ? whole : keys;
+}
+
 // Rows of scores (row r sees `first + r + 1` keys) become probabilities; what lies behind becomes zero, for the
 // product with the values.
 template <class T>
@@ -22,19 +29,22 @@ TRIREME_INLINE void softmax_rows(std::int64_t rows, std::int64_t first, std::int
                                  std::int64_t lse_stride) {
   for (std::int64_t r = 0; r < rows; ++r) {
     T* row = scores + r * keys;
-    const std::int64_t seen = first + r + 1;
+    const std::int64_t seen = first + r + 1, padded = padded_keys(seen, keys);
+    // Hidden keys count as the first one in the maximum, and then as nothing.
+    for (std::int64_t i = seen; i < padded; ++i) row[i] = row[0];
     T largest = row[0];
 #pragma omp simd reduction(max : largest)
-    for (std::int64_t i = 0; i < seen; ++i) largest = row[i] > largest ? row[i] : largest;
+    for (std::int64_t i = 0; i < padded; ++i) largest = row[i] > largest ? row[i] : largest;
+    for (std::int64_t i = seen; i < padded; ++i) row[i] = largest - T(1000) / scale;
     T sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < seen; ++i) {
+    for (std::int64_t i = 0; i < padded; ++i) {
       row[i] = exponential((row[i] - largest) * scale);
       sum += row[i];
     }
     const T inverse = T(1) / sum;
 #pragma omp simd
-    for (std::int64_t i = 0; i < seen; ++i) row[i] *= inverse;
+    for (std::int64_t i = 0; i < padded; ++i) row[i] *= inverse;
     for (std::int64_t i = seen; i < keys; ++i) row[i] = 0;
     lse[r * lse_stride] = largest * scale + std::log(sum);
   }
@@ -47,13 +57,13 @@ TRIREME_INLINE void softmax_rows_backward(std::int64_t rows, std::int64_t first,
                                           std::int64_t out_stride, T* scores, T* gradient) {
   for (std::int64_t r = 0; r < rows; ++r) {
     T *row = scores + r * keys, *d = gradient + r * keys;
-    const std::int64_t seen = first + r + 1;
+    const std::int64_t seen = first + r + 1, padded = padded_keys(seen, keys);
     T along = 0;
 #pragma omp simd reduction(+ : along)
     for (std::int64_t i = 0; i < width; ++i) along += out[r * out_stride + i] * dout[r * out_stride + i];
     const T offset = lse[r * lse_stride];
 #pragma omp simd
-    for (std::int64_t i = 0; i < seen; ++i) {
+    for (std::int64_t i = 0; i < padded; ++i) {
       const T p = exponential(row[i] * scale - offset);
       row[i] = p;
       d[i] = p * (d[i] - along) * scale;

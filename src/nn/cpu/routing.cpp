@@ -54,12 +54,25 @@ CLONES(double)
 
 bool is_softmax(const RouterSpec& spec) { return spec.score == model::ScoreFunction::softmax; }
 
+// The largest value first, then its first place: two loops that vectorise, unlike a search that carries both.
+template <class T>
+TRIREME_INLINE std::int64_t first_largest(std::int64_t n, const T* values) {
+  T most = values[0];
+#pragma omp simd reduction(max : most)
+  for (std::int64_t i = 0; i < n; ++i) most = values[i] > most ? values[i] : most;
+  std::int64_t place = 0;
+  while (place < n - 1 && values[place] != most) ++place;
+  return place;
+}
+TRIREME_CLONES std::int64_t largest_of(std::int64_t n, const float* values) { return first_largest(n, values); }
+TRIREME_CLONES std::int64_t largest_of(std::int64_t n, const double* values) { return first_largest(n, values); }
+
 // The index of the largest, the first of equals; it is then struck out.
 template <class T>
 std::int64_t take_best(std::vector<T>& values) {
-  const auto best = std::max_element(values.begin(), values.end());
-  *best = -std::numeric_limits<T>::infinity();
-  return best - values.begin();
+  const std::int64_t best = largest_of(static_cast<std::int64_t>(values.size()), values.data());
+  values[static_cast<std::size_t>(best)] = -std::numeric_limits<T>::infinity();
+  return best;
 }
 
 // Experts outside the best groups are struck out. A group's strength: the sum of its two best.

@@ -55,7 +55,7 @@ ComputeProbe probe_compute(const ProbeOptions& options);
 class BusyWork {
  public:
   explicit BusyWork(const ProbeOptions& options);
-  // Repeats the piece for about `seconds`; the median seconds of one.
+  // Repeats the piece for about `seconds`; the mean seconds of one.
   double run(double seconds);
 
  private:
@@ -63,8 +63,8 @@ class BusyWork {
   at::Tensor a_, b_, c_, from_, to_;
 };
 
-// Seconds from a thread's change of a condition until another thread that slept on it runs: half of a round trip,
-// the median over about `seconds`.
+// Seconds from a thread's change of a condition until another thread that has slept on it for a while runs: half of a
+// round trip, the mean over about `seconds`.
 double probe_hand_over(double seconds);
 
 }  // namespace trireme::nn
