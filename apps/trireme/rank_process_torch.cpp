@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "comm/liveness.h"
 #include "nn/counting_allocator.h"
+#include "parallel/thread_policy.h"
 #include "plan/run_files.h"
 #include "sim/price.h"
 #include "train/checkpoint/checkpoint_folder.h"
@@ -87,6 +88,7 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
   const plan::RunSpec& run = options.run;
   set_up_log({.rank = env.world > 1 ? env.rank : -1});
   catch_stop_signals();
+  if (env.local_world > 1) parallel::use_batch_scheduling();
   at::set_num_threads(threads_of_rank(run, env, context));
   const plan::Mesh mesh = plan::resolve_mesh(run, env.world);
   const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(run.timeout_s * 1e3));
@@ -108,7 +110,8 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
         store, comm::CommunicatorOptions{.rank = env.rank, .mesh = mesh,
                                          .device = run.device.device == "cpu" ? at::Device(at::kCPU)
                                                                               : at::Device(at::kCUDA, env.local_rank),
-                                         .timeout = timeout, .liveness = liveness.get()});
+                                         .timeout = timeout, .liveness = liveness.get(),
+                                         .interface = env.interface, .master_address = env.master_addr});
     to_abort = communicator.get();
     if (env.rank == 0) write_run_folder(run, planned);
 

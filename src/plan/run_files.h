@@ -42,7 +42,7 @@ struct MeasuredRank {
   double step_offset_s = 0;
   double peak_memory_bytes = 0;       // highest over all steps, by the counting allocator
   std::vector<Span> spans;            // of the step whose length is nearest to the median, aligned with the actions
-  std::vector<double> action_s;       // median length of each action, aligned
+  std::vector<double> action_s;       // mean length of each action over the half of the steps nearest to the median, aligned
   std::vector<double> expert_rows;    // rows received at dispatch a micro-batch and layer: mean over steps; may be empty
   bool operator==(const MeasuredRank&) const = default;
 };
@@ -54,7 +54,8 @@ class MeasuredSteps {
  public:
   MeasuredSteps(int rank, int keep) : rank_(rank), keep_(keep) {}
   void add(std::int64_t step, double step_s, const std::vector<Span>& spans);
-  // Steps are the lengths that `add` got; peak as given. std::logic_error when no step was added.
+  bool empty() const { return steps_.empty(); }
+  // Peak as given. std::logic_error when no step was added.
   MeasuredRank summary(double peak_memory_bytes) const;
 
  private:

@@ -163,7 +163,7 @@ void Trainer::State::apply_gradients(const parallel::StepSums&, double norm) {
 
 StepMetrics Trainer::State::measure(const parallel::StepResult& result, double wall_s) {
   // The slowest rank's time and the highest peak; outside of the plan, once a logged step.
-  at::Tensor highest = at::tensor({wall_s, static_cast<double>(nn::counted_memory().peak_bytes)}, at::kDouble)
+  at::Tensor highest = at::tensor({wall_s, static_cast<double>(nn::peak_tensor_bytes())}, at::kDouble)
                            .to(model->options().device);
   comm::all_reduce(communicator.group(plan::Axis::world), highest, comm::ReduceOp::max, "gather step time and memory");
   highest = highest.cpu();
@@ -200,7 +200,7 @@ TrainOutcome Trainer::State::train() {
     parallel::StepResult result = runtime->step();
     ++step;
     tokens_seen += run.batch.global_batch * run.batch.sequence_length;
-    result.timeline.peak_memory_bytes = static_cast<double>(nn::counted_memory().peak_bytes);
+    result.timeline.peak_memory_bytes = static_cast<double>(nn::peak_tensor_bytes());
     if (options.on_step) options.on_step(step, result);
     outcome.stopped_early = result.sums.stop > 0 && step < run.train.steps;
 
