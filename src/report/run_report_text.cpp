@@ -69,7 +69,7 @@ std::string run_text(const RunReport& r) {
   out += totals.text();
   if (r.measured.empty()) out += "  nothing was measured: the run has not ended, or it was killed\n";
   else
-    out += fmt::format("  measured over {} steps from step {}, medians\n", r.measured.front().num_steps, r.measured.front().first_step);
+    out += fmt::format("  measured over {} steps from step {}\n", r.measured.front().num_steps, r.measured.front().first_step);
   out += strips_text(r);
 
   out += "\nBy action kind, a step, all ranks (waiting for partners included)\n" + kinds_text(r.kinds, true);

@@ -72,7 +72,7 @@ TEST(MeasuredSteps, TakesMediansAndTheTypicalStep) {
   EXPECT_EQ(r.step_s, 12);
   EXPECT_EQ(r.peak_memory_bytes, 77);
   EXPECT_EQ(r.spans[1], (Span{6, 12}));                      // of the step of 12 s
-  EXPECT_EQ(r.action_s, (std::vector<double>{5, 6}));        // medians of 4, 6, 5 and of 6, 6, 25
+  EXPECT_EQ(r.action_s, (std::vector<double>{5, 6}));        // means over the steps of 12 and 10 s
 }
 
 TEST(MeasuredSteps, AnEvenNumberTakesTheMiddlesMean) {
