@@ -31,8 +31,8 @@ struct Shape {
   int experts = 16, top_k = 4, width = 128;
 };
 
-// All: hidden 256, 4 layers, 8 heads and 2 key/value heads of 32, sequence 256, QK norm, untied head. bench/peers/shapes.py
-// has the same list.
+// All: hidden 256, 4 layers, 8 heads and 2 key/value heads of 32, sequence 256, QK norm, untied head.
+// bench/peers/shapes.py has the same list.
 const std::map<std::string, Shape> shapes{
     {"base", {}},
     {"large_vocab", {.vocab = 32000}},
@@ -105,7 +105,8 @@ double forward_backward(nn::Model& model, const nn::Batch& batch, double seed, P
   std::vector<Record> records;
   double loss = 0;
   const auto run = [&](Segment segment, int layer, const nn::Boundary& in) {
-    const nn::Boundary out = profile.time(segment, "forward", [&] { return model.forward(segment, layer, in, batch, seed); });
+    const nn::Boundary out =
+        profile.time(segment, "forward", [&] { return model.forward(segment, layer, in, batch, seed); });
     if (out.loss.defined()) loss = out.loss.item<double>();
     records.push_back({segment, layer, in, nn::edges_of(spec, segment, layer, out)});
     return nn::as_leaves(spec, segment, layer, out);
@@ -122,9 +123,8 @@ double forward_backward(nn::Model& model, const nn::Batch& batch, double seed, P
   while (!records.empty()) {
     const Record r = std::move(records.back());
     records.pop_back();
-    const nn::Boundary next = profile.time(r.segment, "backward", [&] {
-      return nn::backward(spec, r.segment, r.layer, r.in, r.edges, gradient, {});
-    });
+    const nn::Boundary next = profile.time(
+        r.segment, "backward", [&] { return nn::backward(spec, r.segment, r.layer, r.in, r.edges, gradient, {}); });
     for (nn::Field f : nn::fields_written(spec, r.segment, r.layer)) nn::field(gradient, f) = at::Tensor();
     for (nn::Field f : nn::fields_read(spec, r.segment, r.layer)) nn::field(gradient, f) = nn::field(next, f);
   }
@@ -158,7 +158,8 @@ void run(const Options& o) {
     if (i == o.warmup) profile.clear();
     const auto start = Clock::now();
     const double processor_start = processor_s();
-    losses.push_back(forward_backward(model, batch, 1.0 / static_cast<double>(tokens), profile) / static_cast<double>(tokens));
+    losses.push_back(forward_backward(model, batch, 1.0 / static_cast<double>(tokens), profile) /
+                     static_cast<double>(tokens));
     const auto middle = Clock::now();
     optimizer.step(1e-4);
     for (nn::Parameter* p : model.parameters()) p->grad.zero_();
@@ -173,20 +174,32 @@ void run(const Options& o) {
     return v[v.size() / 2];
   };
   const double step = median(steps);
-  std::cout << nlohmann::json{{"bench", "train"}, {"software", "trireme"}, {"shape", o.shape}, {"threads", o.threads},
-                              {"tokens", tokens}, {"parameters", count}, {"steps", o.steps},
-                              {"tokens_per_s", static_cast<double>(tokens) / step}, {"step_ms", step * 1e3}, {"processor_ms", median(processor) * 1e3},
+  std::cout << nlohmann::json{{"bench", "train"},
+                              {"software", "trireme"},
+                              {"shape", o.shape},
+                              {"threads", o.threads},
+                              {"tokens", tokens},
+                              {"parameters", count},
+                              {"steps", o.steps},
+                              {"tokens_per_s", static_cast<double>(tokens) / step},
+                              {"step_ms", step * 1e3},
+                              {"processor_ms", median(processor) * 1e3},
                               {"forward_ms", profile.sum("forward") / o.steps * 1e3},
                               {"backward_ms", profile.sum("backward") / o.steps * 1e3},
                               {"optimizer_ms", median(optimizer_s) * 1e3},
                               {"model_GFLOPS", model::training_flops_per_token(spec, sequence_length) *
                                                    static_cast<double>(tokens) / step / 1e9},
-                              {"loss_first", losses.front()}, {"loss_last", losses.back()}}
+                              {"loss_first", losses.front()},
+                              {"loss_last", losses.back()}}
             << std::endl;
   if (!o.profile) return;
   for (const auto& [key, time] : profile.times())
-    std::cout << nlohmann::json{{"bench", "train_profile"}, {"shape", o.shape}, {"pass", key.first}, {"segment", key.second},
-                                {"wall_ms", time.wall / o.steps * 1e3}, {"processor_ms", time.processor / o.steps * 1e3}}
+    std::cout << nlohmann::json{{"bench", "train_profile"},
+                                {"shape", o.shape},
+                                {"pass", key.first},
+                                {"segment", key.second},
+                                {"wall_ms", time.wall / o.steps * 1e3},
+                                {"processor_ms", time.processor / o.steps * 1e3}}
               << std::endl;
 }
 

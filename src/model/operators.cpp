@@ -13,7 +13,11 @@ namespace {
 class OperatorList {
  public:
   OperatorList(const ModelSpec& spec, int layer, const SegmentShape& shape)
-      : spec_(spec), shape_(shape), size_(size_of(shape.dtype)), tokens_(shape.tokens()), hidden_(spec.hidden),
+      : spec_(spec),
+        shape_(shape),
+        size_(size_of(shape.dtype)),
+        tokens_(shape.tokens()),
+        hidden_(spec.hidden),
         moe_(layer >= 0 && spec.is_moe(layer)) {}
 
   std::vector<Operator> list;
@@ -83,29 +87,46 @@ class OperatorList {
 
  private:
   void memory(const char* what, double elements, int launches = 1) {
-    list.push_back({.kind = OperatorKind::memory, .what = what, .bytes = Bytes(elements * size_), .launches = launches});
+    list.push_back(
+        {.kind = OperatorKind::memory, .what = what, .bytes = Bytes(elements * size_), .launches = launches});
   }
 
   void gemm(const char* what, std::int64_t m, std::int64_t n, std::int64_t k, int launches = 1) {
-    list.push_back({.kind = OperatorKind::gemm, .what = what, .m = m, .n = n, .k = k,
-                    .flops = Flops(2.0 * m * n * k), .bytes = Bytes(size_ * (1.0 * m * k + 1.0 * k * n + 1.0 * m * n)),
+    list.push_back({.kind = OperatorKind::gemm,
+                    .what = what,
+                    .m = m,
+                    .n = n,
+                    .k = k,
+                    .flops = Flops(2.0 * m * n * k),
+                    .bytes = Bytes(size_ * (1.0 * m * k + 1.0 * k * n + 1.0 * m * n)),
                     .launches = launches});
   }
 
   void grouped(const char* what, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t groups, int launches) {
-    list.push_back({.kind = OperatorKind::grouped_gemm, .what = what, .m = m, .n = n, .k = k, .groups = groups,
+    list.push_back({.kind = OperatorKind::grouped_gemm,
+                    .what = what,
+                    .m = m,
+                    .n = n,
+                    .k = k,
+                    .groups = groups,
                     .flops = Flops(2.0 * m * n * k),
-                    .bytes = Bytes(size_ * (1.0 * m * k + 1.0 * groups * k * n + 1.0 * m * n)), .launches = launches});
+                    .bytes = Bytes(size_ * (1.0 * m * k + 1.0 * groups * k * n + 1.0 * m * n)),
+                    .launches = launches});
   }
 
   void attend(Pass pass) {
     const AttentionSpec& a = spec_.attention;
     const double length = static_cast<double>(shape_.sequence_length);
     const double forward = 2.0 * shape_.sequences * a.num_heads * length * length * a.head_dim;  // half of the square
-    const double streams = a.num_heads * 2.0 + a.num_kv_heads * 2.0;  // q, out; k, v
-    list.push_back({.kind = OperatorKind::attention, .what = pass == Pass::forward ? "attention" : "attention, gradient",
-                    .batch = shape_.sequences, .heads = a.num_heads, .kv_heads = a.num_kv_heads,
-                    .sequence = shape_.sequence_length, .head_dim = a.head_dim, .backward = pass == Pass::backward,
+    const double streams = a.num_heads * 2.0 + a.num_kv_heads * 2.0;                             // q, out; k, v
+    list.push_back({.kind = OperatorKind::attention,
+                    .what = pass == Pass::forward ? "attention" : "attention, gradient",
+                    .batch = shape_.sequences,
+                    .heads = a.num_heads,
+                    .kv_heads = a.num_kv_heads,
+                    .sequence = shape_.sequence_length,
+                    .head_dim = a.head_dim,
+                    .backward = pass == Pass::backward,
                     .flops = Flops(forward * (pass == Pass::forward ? 1.0 : 2.5)),
                     .bytes = Bytes(size_ * tokens_ * a.head_dim * streams * (pass == Pass::forward ? 1.0 : 2.0))});
   }
@@ -161,17 +182,33 @@ class OperatorList {
 
 }  // namespace
 
-std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass, const SegmentShape& shape) {
+std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass,
+                                const SegmentShape& shape) {
   OperatorList ops(spec, layer, shape);
   switch (segment) {
-    case Segment::embed: ops.embed(pass); break;
-    case Segment::attention: ops.attention(pass); break;
-    case Segment::experts: ops.experts(pass); break;
-    case Segment::combine: ops.combine(pass); break;
-    case Segment::mlp: ops.mlp(pass); break;
-    case Segment::head: ops.head(pass); break;
-    case Segment::dispatch: break;  // communication only
-    case Segment::none: TRIREME_CHECK(false, "no segment"); break;
+    case Segment::embed:
+      ops.embed(pass);
+      break;
+    case Segment::attention:
+      ops.attention(pass);
+      break;
+    case Segment::experts:
+      ops.experts(pass);
+      break;
+    case Segment::combine:
+      ops.combine(pass);
+      break;
+    case Segment::mlp:
+      ops.mlp(pass);
+      break;
+    case Segment::head:
+      ops.head(pass);
+      break;
+    case Segment::dispatch:
+      break;  // communication only
+    case Segment::none:
+      TRIREME_CHECK(false, "no segment");
+      break;
   }
   return ops.list;
 }

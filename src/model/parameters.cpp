@@ -15,8 +15,12 @@ struct Lister {
 
   void add(std::string name, std::vector<std::int64_t> shape, Segment segment, int expert = -1,
            Init init = Init::normal) {
-    ParameterSpec p{.name = std::move(name), .shape = std::move(shape), .layer = layer, .segment = segment,
-                    .expert = expert, .init = init};
+    ParameterSpec p{.name = std::move(name),
+                    .shape = std::move(shape),
+                    .layer = layer,
+                    .segment = segment,
+                    .expert = expert,
+                    .init = init};
     p.weight_decay = p.shape.size() > 1;  // matrices yes; norms and biases no
     out.push_back(std::move(p));
   }

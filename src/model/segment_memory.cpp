@@ -41,9 +41,15 @@ struct Sizes {
   double element, threads, tokens, rows, stream;  // stream: bytes of the hidden states
 
   Sizes(const ModelSpec& s, int layer, const SegmentShape& sh)
-      : spec(s), shape(sh), moe(layer >= 0 && s.is_moe(layer)), shared(moe && s.moe.shared_ffn > 0),
-        element(size_of(sh.dtype)), threads(sh.threads), tokens(static_cast<double>(sh.tokens())),
-        rows(static_cast<double>(sh.rows_sent)), stream(tokens * s.hidden * element) {}
+      : spec(s),
+        shape(sh),
+        moe(layer >= 0 && s.is_moe(layer)),
+        shared(moe && s.moe.shared_ffn > 0),
+        element(size_of(sh.dtype)),
+        threads(sh.threads),
+        tokens(static_cast<double>(sh.tokens())),
+        rows(static_cast<double>(sh.rows_sent)),
+        stream(tokens * s.hidden * element) {}
   double of(double width) const { return tokens * width * element; }
   double of_rows(double count, double width) const { return count * width * element; }
   Tiles tiles() const { return Tiles(shape.tokens()); }
@@ -51,7 +57,8 @@ struct Sizes {
 
 SegmentMemory attention(const Sizes& z) {
   const AttentionSpec& a = z.spec.attention;
-  const double heads = a.num_heads, kv = a.num_kv_heads, h = a.head_dim, inner = heads * h, width = (heads + 2 * kv) * h;
+  const double heads = a.num_heads, kv = a.num_kv_heads, h = a.head_dim, inner = heads * h,
+               width = (heads + 2 * kv) * h;
   const double experts = z.spec.moe.num_experts, hidden = z.spec.hidden;
   const Tiles tiles = z.tiles();
   const double tile_scratch = z.threads * tiles.size * hidden * z.element;
@@ -69,12 +76,12 @@ SegmentMemory attention(const Sizes& z) {
   forward.give(block);
   double boundary = 0, transient = 0, left = 0;
   if (z.moe) {
-    (z.shared ? boundary : transient) += forward.take(z.stream);      // second norm
-    transient += forward.take(z.of_rows(z.rows, 1));                  // weights by token
-    boundary += forward.take(z.stream);                               // residual
-    saved += z.stream;                                                // the same
+    (z.shared ? boundary : transient) += forward.take(z.stream);  // second norm
+    transient += forward.take(z.of_rows(z.rows, 1));              // weights by token
+    boundary += forward.take(z.stream);                           // residual
+    saved += z.stream;                                            // the same
     saved += forward.take(z.of(1) + z.of(experts) + z.rows * index_bytes);
-    saved += forward.take(2 * z.rows * index_bytes);                  // routing
+    saved += forward.take(2 * z.rows * index_bytes);  // routing
     boundary += forward.take(z.of_rows(z.rows, hidden + 1));
     left = forward.alive - transient;
   } else {
@@ -177,14 +184,22 @@ SegmentMemory head(const Sizes& z) {
 SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, const SegmentShape& shape) {
   const Sizes z(spec, layer, shape);
   switch (segment) {
-    case Segment::embed: return {.boundary = Bytes(z.stream)};
-    case Segment::attention: return attention(z);
-    case Segment::experts: return experts(z);
-    case Segment::combine: return combine(z);
-    case Segment::mlp: return mlp(z);
-    case Segment::head: return head(z);
-    case Segment::dispatch: return {};
-    case Segment::none: break;
+    case Segment::embed:
+      return {.boundary = Bytes(z.stream)};
+    case Segment::attention:
+      return attention(z);
+    case Segment::experts:
+      return experts(z);
+    case Segment::combine:
+      return combine(z);
+    case Segment::mlp:
+      return mlp(z);
+    case Segment::head:
+      return head(z);
+    case Segment::dispatch:
+      return {};
+    case Segment::none:
+      break;
   }
   TRIREME_CHECK(false, "no segment");
   return {};

@@ -8,36 +8,52 @@ using model::Segment;
 
 at::Tensor& field(Boundary& b, Field f) {
   switch (f) {
-    case Field::x: return b.x_TD;
-    case Field::normed: return b.normed_TD;
-    case Field::rows: return b.rows_RD;
-    case Field::scores: return b.scores_R;
-    case Field::shared: return b.shared_TD;
-    case Field::aux_loss: return b.aux_loss;
-    case Field::z_loss: return b.z_loss;
-    case Field::loss: return b.loss;
+    case Field::x:
+      return b.x_TD;
+    case Field::normed:
+      return b.normed_TD;
+    case Field::rows:
+      return b.rows_RD;
+    case Field::scores:
+      return b.scores_R;
+    case Field::shared:
+      return b.shared_TD;
+    case Field::aux_loss:
+      return b.aux_loss;
+    case Field::z_loss:
+      return b.z_loss;
+    case Field::loss:
+      return b.loss;
   }
   TRIREME_CHECK(false, "unknown boundary field");
   return b.x_TD;
 }
 
-const at::Tensor& field(const Boundary& b, Field f) { return field(const_cast<Boundary&>(b), f); }
+const at::Tensor& field(const Boundary& b, Field f) {
+  return field(const_cast<Boundary&>(b), f);
+}
 
 std::vector<Field> fields_read(const model::ModelSpec& spec, Segment segment, int layer) {
   const bool shared = spec.moe.shared_ffn > 0;
   switch (segment) {
-    case Segment::embed: return {};
-    case Segment::attention: return {Field::x};
-    case Segment::dispatch: return {Field::rows, Field::scores};
+    case Segment::embed:
+      return {};
+    case Segment::attention:
+      return {Field::x};
+    case Segment::dispatch:
+      return {Field::rows, Field::scores};
     case Segment::experts:
       if (shared) return {Field::normed, Field::rows, Field::scores};
       return {Field::rows, Field::scores};
     case Segment::combine:
       if (shared) return {Field::x, Field::rows, Field::shared};
       return {Field::x, Field::rows};
-    case Segment::mlp: return {Field::x};
-    case Segment::head: return {Field::x};
-    case Segment::none: break;
+    case Segment::mlp:
+      return {Field::x};
+    case Segment::head:
+      return {Field::x};
+    case Segment::none:
+      break;
   }
   TRIREME_CHECK(false, "segment {} computes nothing", model::name_of(segment));
   return {};
@@ -46,7 +62,8 @@ std::vector<Field> fields_read(const model::ModelSpec& spec, Segment segment, in
 std::vector<Field> fields_written(const model::ModelSpec& spec, Segment segment, int layer) {
   const bool shared = spec.moe.shared_ffn > 0;
   switch (segment) {
-    case Segment::embed: return {Field::x};
+    case Segment::embed:
+      return {Field::x};
     case Segment::attention: {
       if (!spec.is_moe(layer)) return {Field::x};
       std::vector<Field> fields{Field::x};
@@ -56,14 +73,19 @@ std::vector<Field> fields_written(const model::ModelSpec& spec, Segment segment,
       if (spec.moe.router.z_loss_coefficient != 0) fields.push_back(Field::z_loss);
       return fields;
     }
-    case Segment::dispatch: return {Field::rows, Field::scores};
+    case Segment::dispatch:
+      return {Field::rows, Field::scores};
     case Segment::experts:
       if (shared) return {Field::rows, Field::shared};
       return {Field::rows};
-    case Segment::combine: return {Field::x};
-    case Segment::mlp: return {Field::x};
-    case Segment::head: return {Field::loss};
-    case Segment::none: break;
+    case Segment::combine:
+      return {Field::x};
+    case Segment::mlp:
+      return {Field::x};
+    case Segment::head:
+      return {Field::loss};
+    case Segment::none:
+      break;
   }
   TRIREME_CHECK(false, "segment {} computes nothing", model::name_of(segment));
   return {};

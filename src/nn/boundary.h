@@ -28,10 +28,10 @@ struct Boundary {
   // Scalars, sums over the micro-batch, each seeded in its own segment's backward. See Losses.
   at::Tensor aux_loss;
   at::Tensor z_loss;
-  at::Tensor loss;       // head: sum over tokens of weight * cross-entropy
-  std::shared_ptr<const Routing> routing;         // of the tokens' own rank
-  std::vector<std::int64_t> received_counts_PE;   // after dispatch: rows from each source rank for each local expert,
-                                                  // source-major; the rows lie in that order
+  at::Tensor loss;                               // head: sum over tokens of weight * cross-entropy
+  std::shared_ptr<const Routing> routing;        // of the tokens' own rank
+  std::vector<std::int64_t> received_counts_PE;  // after dispatch: rows from each source rank for each local expert,
+                                                 // source-major; the rows lie in that order
 };
 
 enum class Field { x, normed, rows, scores, shared, aux_loss, z_loss, loss };

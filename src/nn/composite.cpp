@@ -65,7 +65,8 @@ at::Tensor attend(const SegmentContext& c, const at::Tensor& q_BHSh, const at::T
   const std::int64_t repeat = a.num_heads / a.num_kv_heads;
   const at::ScalarType wide = accumulate_type(q_BHSh.scalar_type());
   const at::Tensor k = k_BGSh.repeat_interleave(repeat, 1).to(wide), v = v_BGSh.repeat_interleave(repeat, 1).to(wide);
-  const at::Tensor scores = at::matmul(q_BHSh.to(wide), k.transpose(-1, -2)) / std::sqrt(static_cast<double>(a.head_dim));
+  const at::Tensor scores =
+      at::matmul(q_BHSh.to(wide), k.transpose(-1, -2)) / std::sqrt(static_cast<double>(a.head_dim));
   const at::Tensor hidden = attention_mask(batch, q_BHSh.device()).logical_not();
   const at::Tensor weights = at::softmax(scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()), -1);
   return at::matmul(weights, v).to(q_BHSh.scalar_type());
@@ -117,7 +118,8 @@ at::Tensor routed_experts(const SegmentContext& c, const Boundary& in) {
                 "{} received counts for {} experts", counts_PE.size(), num_experts);
   const std::int64_t sources = static_cast<std::int64_t>(counts_PE.size()) / num_experts;
   std::vector<std::int64_t> counts_E(static_cast<std::size_t>(num_experts), 0);
-  for (std::size_t i = 0; i < counts_PE.size(); ++i) counts_E[i % static_cast<std::size_t>(num_experts)] += counts_PE[i];
+  for (std::size_t i = 0; i < counts_PE.size(); ++i)
+    counts_E[i % static_cast<std::size_t>(num_experts)] += counts_PE[i];
 
   at::Tensor sorted = rows, scores = in.scores_R, order;
   if (sources > 1) {
@@ -228,7 +230,8 @@ Boundary head(const SegmentContext& c, const Boundary& in, const Batch& batch, d
   Boundary out = in;
   out.loss = total;
   if (training)
-    attach({out.loss}, {in.x_TD}, [gradient_TD](std::vector<at::Tensor>) { return std::vector<at::Tensor>{gradient_TD}; });
+    attach({out.loss}, {in.x_TD},
+           [gradient_TD](std::vector<at::Tensor>) { return std::vector<at::Tensor>{gradient_TD}; });
   return out;
 }
 

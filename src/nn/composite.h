@@ -20,7 +20,7 @@ struct SegmentContext {
   LayerParameters* parameters = nullptr;  // null for the ends
   EndParameters* ends = nullptr;
   RotaryTable* rotary = nullptr;
-  at::Tensor selection_bias_E;            // undefined where the spec has none
+  at::Tensor selection_bias_E;  // undefined where the spec has none
 };
 
 // Gives a parameter's value into an autograd graph such that its gradient is added to Parameter::grad and goes no

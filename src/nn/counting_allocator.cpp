@@ -12,8 +12,8 @@ namespace {
 
 std::atomic<std::int64_t> current{0}, peak{0};
 
-// The size lies in front of the data, at the alignment of tensors. So the data pointer is all that a release needs, which
-// libraries below ATen ask of an allocator (oneDNN's scratch goes through raw_allocate).
+// The size lies in front of the data, at the alignment of tensors. So the data pointer is all that a release needs,
+// which libraries below ATen ask of an allocator (oneDNN's scratch goes through raw_allocate).
 constexpr std::size_t header = c10::gAlignment;
 
 void release(void* data) {
@@ -55,8 +55,14 @@ void install_counting_allocator() {
   (void)installed;
 }
 
-std::int64_t current_tensor_bytes() { return current.load(std::memory_order_relaxed); }
-std::int64_t peak_tensor_bytes() { return peak.load(std::memory_order_relaxed); }
-void reset_peak_tensor_bytes() { peak.store(current.load(std::memory_order_relaxed), std::memory_order_relaxed); }
+std::int64_t current_tensor_bytes() {
+  return current.load(std::memory_order_relaxed);
+}
+std::int64_t peak_tensor_bytes() {
+  return peak.load(std::memory_order_relaxed);
+}
+void reset_peak_tensor_bytes() {
+  peak.store(current.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
 
 }  // namespace trireme::nn

@@ -12,7 +12,7 @@ namespace trireme::nn {
 
 struct DocumentSpan {
   std::int64_t sequence = 0;
-  std::int64_t begin = 0;   // inside the sequence
+  std::int64_t begin = 0;  // inside the sequence
   std::int64_t length = 0;
   bool operator==(const DocumentSpan&) const = default;
 };

@@ -18,6 +18,8 @@ inline at::Tensor fresh(at::IntArrayRef sizes, const at::TensorOptions& options)
 }
 
 // max(float32, dtype): what norms, rotary angles, router scores and gradient accumulators are computed in.
-inline at::ScalarType accumulate_type(at::ScalarType dtype) { return dtype == at::kDouble ? at::kDouble : at::kFloat; }
+inline at::ScalarType accumulate_type(at::ScalarType dtype) {
+  return dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 }  // namespace trireme::nn

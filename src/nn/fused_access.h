@@ -33,7 +33,8 @@ template <class T>
 class TilePartials {
  public:
   TilePartials(std::int64_t tiles, std::int64_t width)
-      : width_(width), sums_(at::zeros({tiles, width}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value))) {}
+      : width_(width),
+        sums_(at::zeros({tiles, width}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value))) {}
   T* of(std::int64_t tile) { return sums_.mutable_data_ptr<T>() + tile * width_; }
   void add_to(T* accumulator) {
     for (std::int64_t tile = 0; tile < sums_.size(0); ++tile)

@@ -39,11 +39,23 @@ struct AttentionSegment {
   std::vector<double> slopes;
 
   AttentionSegment(const SegmentContext& c, const at::Tensor& x, const Batch& batch)
-      : spec(c.spec), p(*c.parameters), selection_bias_E(c.selection_bias_E), num_sequences(batch.tokens_BS.size(0)),
-        tokens(x.size(0)), hidden(x.size(1)), heads(spec.attention.num_heads), kv_heads(spec.attention.num_kv_heads),
-        head_dim(spec.attention.head_dim), width((heads + 2 * kv_heads) * head_dim), inner(heads * head_dim),
-        moe(p.router != nullptr), shared(moe && spec.moe.shared_ffn > 0), options(x.options()),
-        spans(document_spans(batch)), positions_T(batch.positions_BS.contiguous()), x_TD(x) {
+      : spec(c.spec),
+        p(*c.parameters),
+        selection_bias_E(c.selection_bias_E),
+        num_sequences(batch.tokens_BS.size(0)),
+        tokens(x.size(0)),
+        hidden(x.size(1)),
+        heads(spec.attention.num_heads),
+        kv_heads(spec.attention.num_kv_heads),
+        head_dim(spec.attention.head_dim),
+        width((heads + 2 * kv_heads) * head_dim),
+        inner(heads * head_dim),
+        moe(p.router != nullptr),
+        shared(moe && spec.moe.shared_ffn > 0),
+        options(x.options()),
+        spans(document_spans(batch)),
+        positions_T(batch.positions_BS.contiguous()),
+        x_TD(x) {
     if (batch.documents_BS.defined()) valid_T = batch.documents_BS.ge(0).contiguous();
     const RotaryTable& table = c.rotary->up_to(positions_T.max().item<std::int64_t>());
     cosine = table.cosine;
@@ -56,13 +68,18 @@ struct AttentionSegment {
   static T* data(const at::Tensor& t) { return t.mutable_data_ptr<T>(); }
 
   HeadLayout<T> layout() const {
-    return {.query_heads = heads, .key_heads = kv_heads, .head_dim = head_dim, .cosine = cosine.const_data_ptr<T>(),
-            .sine = sine.const_data_ptr<T>(), .query_norm = value_of<T>(p.q_norm), .key_norm = value_of<T>(p.k_norm),
+    return {.query_heads = heads,
+            .key_heads = kv_heads,
+            .head_dim = head_dim,
+            .cosine = cosine.const_data_ptr<T>(),
+            .sine = sine.const_data_ptr<T>(),
+            .query_norm = value_of<T>(p.q_norm),
+            .key_norm = value_of<T>(p.k_norm),
             .eps = spec.norm_eps};
   }
   AttentionShape shape() const {
-    return {.query_heads = heads, .kv_heads = kv_heads, .head_dim = head_dim,
-            .sequence_length = tokens / num_sequences};
+    return {
+        .query_heads = heads, .kv_heads = kv_heads, .head_dim = head_dim, .sequence_length = tokens / num_sequences};
   }
   // With QK norm the raw heads are kept beside the placed ones; else heads are placed where they are.
   std::int64_t placed_stride() const { return p.q_norm != nullptr ? (heads + kv_heads) * head_dim : width; }
@@ -80,12 +97,12 @@ struct AttentionSegment {
     parallel_tasks(tiles.count, [&](std::int64_t tile, int thread) {
       const std::int64_t begin = tiles.begin(tile), rows = tiles.length(tile);
       T *normed = data(scratch) + thread * tiles.size * hidden, *qkv = data(qkv_TW) + begin * width;
-      norm_forward(rows, hidden, spec.norm_eps, data(x_TD) + begin * hidden, hidden, value_of<T>(p.attention_norm), normed,
-                   hidden, data(scale1_T) + begin);
+      norm_forward(rows, hidden, spec.norm_eps, data(x_TD) + begin * hidden, hidden, value_of<T>(p.attention_norm),
+                   normed, hidden, data(scale1_T) + begin);
       gemm<T>(rows, width, hidden, {normed, hidden}, {value_of<T>(p.qkv), hidden, true}, T(0), qkv, width);
       if (p.qkv_bias != nullptr) add_bias(rows, width, value_of<T>(p.qkv_bias), qkv);
-      place_heads(layout(), rows, positions() + begin, qkv, width, data(placed) + begin * placed_stride(), placed_stride(),
-                  p.q_norm != nullptr ? data(head_scale) + begin * (heads + kv_heads) : nullptr);
+      place_heads(layout(), rows, positions() + begin, qkv, width, data(placed) + begin * placed_stride(),
+                  placed_stride(), p.q_norm != nullptr ? data(head_scale) + begin * (heads + kv_heads) : nullptr);
     });
   }
 
@@ -129,7 +146,8 @@ struct AttentionSegment {
   }
   bool in_losses(std::int64_t token) const { return valid() == nullptr || valid()[token]; }
   const double* slopes_of(std::int64_t token) const {
-    return slopes.empty() || !in_losses(token) ? nullptr : slopes.data() + token / piece_length() * spec.moe.num_experts;
+    return slopes.empty() || !in_losses(token) ? nullptr
+                                               : slopes.data() + token / piece_length() * spec.moe.num_experts;
   }
 
   void add_losses(Boundary& out) {
@@ -137,8 +155,8 @@ struct AttentionSegment {
     if (router.aux_loss_coefficient == 0 && router.z_loss_coefficient == 0) return;
     const std::int64_t num_experts = spec.moe.num_experts;
     if (router.aux_loss_coefficient != 0)
-      slopes = aux_slopes(router, num_experts, tokens, tokens / piece_length(), experts_TK.const_data_ptr<std::int64_t>(),
-                          valid());
+      slopes = aux_slopes(router, num_experts, tokens, tokens / piece_length(),
+                          experts_TK.const_data_ptr<std::int64_t>(), valid());
     const Tiles tiles(tokens);
     std::vector<RouterLosses> sums(static_cast<std::size_t>(tiles.count));
     parallel_tasks(tiles.count, [&](std::int64_t tile, int) {
@@ -223,14 +241,16 @@ struct AttentionSegment {
                              experts_TK.const_data_ptr<std::int64_t>() + t * top_k, dweights.data(), slopes_of(t),
                              in_losses(t) ? up.seeds : RouterSeeds{}, dlogit + r * num_experts);
         }
-        gemm<T>(rows, hidden, num_experts, {dlogit, num_experts}, {value_of<T>(p.router), hidden}, T(1), dnormed, hidden);
+        gemm<T>(rows, hidden, num_experts, {dlogit, num_experts}, {value_of<T>(p.router), hidden}, T(1), dnormed,
+                hidden);
         const T* x2 = data(x2_TD) + begin * hidden;
         norm_backward(rows, hidden, dnormed, hidden, x2, hidden, value_of<T>(p.ffn_norm), data(scale2_T) + begin, dx,
                       hidden, /*accumulate=*/true, dnorm.of(tile));
         norm_forward(rows, hidden, spec.norm_eps, x2, hidden, value_of<T>(p.ffn_norm), data(normed) + begin * hidden,
                      hidden, nullptr);
       }
-      gemm<T>(rows, inner, hidden, {dx, hidden}, {value_of<T>(p.o), inner}, T(0), data(dattended) + begin * inner, inner);
+      gemm<T>(rows, inner, hidden, {dx, hidden}, {value_of<T>(p.o), inner}, T(0), data(dattended) + begin * inner,
+              inner);
     });
     if (moe) {
       dnorm.add_to(gradient_of<T>(p.ffn_norm));
@@ -306,10 +326,10 @@ Boundary run(const SegmentContext& c, const Boundary& in, const Batch& batch) {
   }
   // The node may keep its own outputs' values, but not the tensors that carry its history.
   segment->x2_TD = segment->moe ? out.x_TD.detach() : at::Tensor();
-  attach({out.x_TD, segment->shared ? out.normed_TD : at::Tensor(), out.rows_RD, out.scores_R, out.aux_loss, out.z_loss},
-         {in.x_TD}, [segment](std::vector<at::Tensor> gradients) {
-           return std::vector<at::Tensor>{segment->backward(gradients)};
-         });
+  attach(
+      {out.x_TD, segment->shared ? out.normed_TD : at::Tensor(), out.rows_RD, out.scores_R, out.aux_loss, out.z_loss},
+      {in.x_TD},
+      [segment](std::vector<at::Tensor> gradients) { return std::vector<at::Tensor>{segment->backward(gradients)}; });
   return out;
 }
 

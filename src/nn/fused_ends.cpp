@@ -54,7 +54,8 @@ Boundary run_head(const SegmentContext& c, const Boundary& in, const Batch& batc
   {
     at::NoGradGuard no_grad;
     const at::Tensor x_TD = in.x_TD.detach().contiguous();
-    const at::Tensor targets_T = batch.targets_BS.contiguous(), weights_T = batch.weights_BS.to(at::kFloat).contiguous();
+    const at::Tensor targets_T = batch.targets_BS.contiguous(),
+                     weights_T = batch.weights_BS.to(at::kFloat).contiguous();
     const std::int64_t tokens = x_TD.size(0), hidden = x_TD.size(1), vocab = c.spec.vocab_size;
     const std::int64_t chunk = std::min(c.options.head_chunk_tokens, tokens);
     if (training) dx_TD = fresh({tokens, hidden}, x_TD.options());
@@ -71,20 +72,25 @@ Boundary run_head(const SegmentContext& c, const Boundary& in, const Batch& batc
         norm_forward(tiles.length(tile), hidden, c.spec.norm_eps, x + begin * hidden, hidden, value_of<T>(norm),
                      normed.mutable_data_ptr<T>() + begin * hidden, hidden, scale.mutable_data_ptr<T>() + begin);
       });
-      loss += head_chunk<T>({.tokens = count, .hidden = hidden, .vocab = vocab, .x_CD = normed.const_data_ptr<T>(),
+      loss += head_chunk<T>({.tokens = count,
+                             .hidden = hidden,
+                             .vocab = vocab,
+                             .x_CD = normed.const_data_ptr<T>(),
                              .weight_VD = value_of<T>(table),
                              .targets_C = targets_T.const_data_ptr<std::int64_t>() + first,
                              .weights_C = weights_T.const_data_ptr<float>() + first,
-                             .logits_CV = logits.mutable_data_ptr<T>(), .seed = training ? seed : 0.0,
+                             .logits_CV = logits.mutable_data_ptr<T>(),
+                             .seed = training ? seed : 0.0,
                              .dx_CD = training ? dnormed.mutable_data_ptr<T>() : nullptr,
                              .dweight_VD = training ? gradient_of<T>(table) : nullptr});
       if (!training) continue;
       TilePartials<T> dnorm(tiles.count, hidden);
       parallel_tasks(tiles.count, [&](std::int64_t tile, int) {
         const std::int64_t begin = tiles.begin(tile);
-        norm_backward(tiles.length(tile), hidden, dnormed.const_data_ptr<T>() + begin * hidden, hidden, x + begin * hidden,
-                      hidden, value_of<T>(norm), scale.const_data_ptr<T>() + begin,
-                      dx_TD.mutable_data_ptr<T>() + (first + begin) * hidden, hidden, /*accumulate=*/false, dnorm.of(tile));
+        norm_backward(tiles.length(tile), hidden, dnormed.const_data_ptr<T>() + begin * hidden, hidden,
+                      x + begin * hidden, hidden, value_of<T>(norm), scale.const_data_ptr<T>() + begin,
+                      dx_TD.mutable_data_ptr<T>() + (first + begin) * hidden, hidden, /*accumulate=*/false,
+                      dnorm.of(tile));
       });
       dnorm.add_to(gradient_of<T>(norm));
     }

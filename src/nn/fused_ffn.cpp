@@ -26,8 +26,11 @@ struct Gated {
 
   GatedWeights<T> weights() const {
     const bool stacked = down->value.dim() == 3;
-    return {.num_experts = stacked ? down->value.size(0) : 1, .hidden = down->value.size(-2), .ffn = down->value.size(-1),
-            .gate_up = value_of<T>(gate_up), .down = value_of<T>(down)};
+    return {.num_experts = stacked ? down->value.size(0) : 1,
+            .hidden = down->value.size(-2),
+            .ffn = down->value.size(-1),
+            .gate_up = value_of<T>(gate_up),
+            .down = value_of<T>(down)};
   }
   const T* scores() const { return scores_R.defined() ? scores_R.const_data_ptr<T>() : nullptr; }
 
@@ -35,8 +38,8 @@ struct Gated {
     const GatedWeights<T> w = weights();
     const at::Tensor out = fresh(x_RD.sizes(), x_RD.options());
     if (keep) pre_R2F = fresh({x_RD.size(0), 2 * w.ffn}, x_RD.options());
-    gated_forward<T>(w, blocks, x_RD.const_data_ptr<T>(), scores(), residual_RD, keep ? pre_R2F.mutable_data_ptr<T>() : nullptr,
-                     out.mutable_data_ptr<T>());
+    gated_forward<T>(w, blocks, x_RD.const_data_ptr<T>(), scores(), residual_RD,
+                     keep ? pre_R2F.mutable_data_ptr<T>() : nullptr, out.mutable_data_ptr<T>());
     return out;
   }
 
@@ -46,9 +49,11 @@ struct Gated {
   Gradients backward(const at::Tensor& dout_RD) {
     Gradients g{.x_RD = fresh(x_RD.sizes(), x_RD.options())};
     if (scores_R.defined()) g.scores_R = fresh(scores_R.sizes(), scores_R.options());
-    gated_backward<T>(weights(), blocks, x_RD.size(0), x_RD.const_data_ptr<T>(), scores(), pre_R2F.mutable_data_ptr<T>(),
-                      dout_RD.const_data_ptr<T>(),
-                      {.gate_up = gradient_of<T>(gate_up), .down = gradient_of<T>(down), .x_RD = g.x_RD.template mutable_data_ptr<T>(),
+    gated_backward<T>(weights(), blocks, x_RD.size(0), x_RD.const_data_ptr<T>(), scores(),
+                      pre_R2F.mutable_data_ptr<T>(), dout_RD.const_data_ptr<T>(),
+                      {.gate_up = gradient_of<T>(gate_up),
+                       .down = gradient_of<T>(down),
+                       .x_RD = g.x_RD.template mutable_data_ptr<T>(),
                        .scores_R = scores_R.defined() ? g.scores_R.template mutable_data_ptr<T>() : nullptr});
     pre_R2F = at::Tensor();
     return g;
@@ -69,10 +74,12 @@ Boundary run_experts(const SegmentContext& c, const Boundary& in) {
     if (hosts) {
       const std::int64_t num_experts = p.gate_up->value.size(0);
       routed->blocks = blocks_of(in.received_counts_PE, num_experts);
-      const std::int64_t counted = routed->blocks.empty() ? 0 : routed->blocks.back().begin + routed->blocks.back().rows;
-      TRIREME_CHECK(in.received_counts_PE.size() % static_cast<std::size_t>(num_experts) == 0 && counted == routed->x_RD.size(0),
-                    "{} received counts, {} rows counted, {} received, {} experts", in.received_counts_PE.size(), counted,
-                    routed->x_RD.size(0), num_experts);
+      const std::int64_t counted =
+          routed->blocks.empty() ? 0 : routed->blocks.back().begin + routed->blocks.back().rows;
+      TRIREME_CHECK(
+          in.received_counts_PE.size() % static_cast<std::size_t>(num_experts) == 0 && counted == routed->x_RD.size(0),
+          "{} received counts, {} rows counted, {} received, {} experts", in.received_counts_PE.size(), counted,
+          routed->x_RD.size(0), num_experts);
       out.rows_RD = routed->forward(nullptr, keep);
     } else {
       TRIREME_CHECK(routed->x_RD.size(0) == 0, "{} rows for a part without experts", routed->x_RD.size(0));

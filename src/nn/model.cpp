@@ -50,10 +50,18 @@ Model::Model(const model::ModelSpec& spec, Part part, ModelOptions options) : st
 
 Model::~Model() = default;
 
-const model::ModelSpec& Model::spec() const { return state_->spec; }
-const Part& Model::part() const { return state_->part; }
-const ModelOptions& Model::options() const { return state_->options; }
-const std::vector<Parameter*>& Model::parameters() { return state_->store.all; }
+const model::ModelSpec& Model::spec() const {
+  return state_->spec;
+}
+const Part& Model::part() const {
+  return state_->part;
+}
+const ModelOptions& Model::options() const {
+  return state_->options;
+}
+const std::vector<Parameter*>& Model::parameters() {
+  return state_->store.all;
+}
 
 at::Tensor& Model::selection_bias(int layer) {
   const int i = layer - state_->part.first_layer;
@@ -71,20 +79,29 @@ Boundary Model::forward(Segment segment, int layer, const Boundary& in, const Ba
   const SegmentContext c = state_->context(end ? -1 : layer);
   const bool fast = fused::applies(state_->options);
   switch (segment) {
-    case Segment::embed: return fast ? fused::embed(c, in, batch) : composite::embed(c, in, batch);
-    case Segment::attention: return fast ? fused::attention(c, in, batch) : composite::attention(c, in, batch);
-    case Segment::experts: return fast ? fused::experts(c, in) : composite::experts(c, in);
-    case Segment::combine: return fast ? fused::combine(c, in) : composite::combine(c, in);
-    case Segment::mlp: return fast ? fused::mlp(c, in) : composite::mlp(c, in);
-    case Segment::head: return fast ? fused::head(c, in, batch, head_seed) : composite::head(c, in, batch, head_seed);
+    case Segment::embed:
+      return fast ? fused::embed(c, in, batch) : composite::embed(c, in, batch);
+    case Segment::attention:
+      return fast ? fused::attention(c, in, batch) : composite::attention(c, in, batch);
+    case Segment::experts:
+      return fast ? fused::experts(c, in) : composite::experts(c, in);
+    case Segment::combine:
+      return fast ? fused::combine(c, in) : composite::combine(c, in);
+    case Segment::mlp:
+      return fast ? fused::mlp(c, in) : composite::mlp(c, in);
+    case Segment::head:
+      return fast ? fused::head(c, in, batch, head_seed) : composite::head(c, in, batch, head_seed);
     case Segment::dispatch:
-    case Segment::none: break;
+    case Segment::none:
+      break;
   }
   TRIREME_CHECK(false, "segment {} is not computed by nn", model::name_of(segment));
   return {};
 }
 
-at::Tensor Model::project(const at::Tensor& x_TD) { return composite::logits(state_->context(-1), x_TD); }
+at::Tensor Model::project(const at::Tensor& x_TD) {
+  return composite::logits(state_->context(-1), x_TD);
+}
 
 Boundary backward(const model::ModelSpec& spec, Segment segment, int layer, const Boundary& in, const Boundary& out,
                   const Boundary& grad_out, const LossSeeds& seeds) {

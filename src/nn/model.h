@@ -22,9 +22,9 @@ struct Part {
 
 struct ModelOptions {
   at::Device device = at::kCPU;
-  at::ScalarType dtype = at::kFloat;    // of parameters and of compute
+  at::ScalarType dtype = at::kFloat;                          // of parameters and of compute
   std::int64_t head_chunk_tokens = model::head_chunk_tokens;  // tokens whose logits exist at one time
-  bool reference = false;               // plain ATen operators everywhere (the oracle), no fused kernels
+  bool reference = false;  // plain ATen operators everywhere (the oracle), no fused kernels
 };
 
 class Model {

@@ -11,7 +11,9 @@ at::Tensor view_of(const at::Tensor& whole, const Piece& piece) {
 
 }  // namespace
 
-at::Tensor Parameter::piece_value(const Piece& piece) const { return view_of(value, piece); }
+at::Tensor Parameter::piece_value(const Piece& piece) const {
+  return view_of(value, piece);
+}
 
 at::Tensor Parameter::piece_grad(const Piece& piece) const {
   TRIREME_CHECK(grad.defined(), "parameter {} has no gradient buffer", name);

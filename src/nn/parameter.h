@@ -12,20 +12,20 @@
 namespace trireme::nn {
 
 struct Piece {
-  model::ParameterSpec spec;   // name, shape, init, weight decay
-  std::int64_t offset = 0;     // first element in the stored tensor; the piece is contiguous
+  model::ParameterSpec spec;  // name, shape, init, weight decay
+  std::int64_t offset = 0;    // first element in the stored tensor; the piece is contiguous
 };
 
 struct Parameter {
-  std::string name;            // "layers.3.experts.gate_up": of the stored tensor, for messages
+  std::string name;  // "layers.3.experts.gate_up": of the stored tensor, for messages
   int layer = -1;
   model::Segment segment = model::Segment::none;
-  bool expert = false;         // routed experts: reduced over edp, not dp
+  bool expert = false;  // routed experts: reduced over edp, not dp
   bool weight_decay = true;
   std::vector<Piece> pieces;
-  at::Tensor value;            // compute dtype, requires_grad leaf
-  at::Tensor grad;             // accumulator of value's shape in max(float32, dtype). Whoever trains binds it (to a
-                               // bucket's view) before the first backward and zeroes it; segments' backwards add to it.
+  at::Tensor value;  // compute dtype, requires_grad leaf
+  at::Tensor grad;   // accumulator of value's shape in max(float32, dtype). Whoever trains binds it (to a
+                     // bucket's view) before the first backward and zeroes it; segments' backwards add to it.
 
   at::Tensor piece_value(const Piece& piece) const;  // view of the piece's shape
   at::Tensor piece_grad(const Piece& piece) const;

@@ -51,15 +51,21 @@ bool hosted(const model::ModelSpec& spec, const ParameterSpec& p, const Part& pa
 }
 
 Parameter*& role(LayerParameters& layer, const std::string& name) {
-  const std::pair<const char*, Parameter*&> roles[] = {
-      {".attention_norm.weight", layer.attention_norm}, {".attention.qkv.weight", layer.qkv},
-      {".attention.qkv.bias", layer.qkv_bias},          {".attention.o.weight", layer.o},
-      {".attention.o.bias", layer.o_bias},              {".attention.q_norm.weight", layer.q_norm},
-      {".attention.k_norm.weight", layer.k_norm},       {".ffn_norm.weight", layer.ffn_norm},
-      {".router.weight", layer.router},                 {".experts.gate_up.weight", layer.gate_up},
-      {".experts.down.weight", layer.down},             {".shared.gate_up.weight", layer.dense_gate_up},
-      {".shared.down.weight", layer.dense_down},        {".mlp.gate_up.weight", layer.dense_gate_up},
-      {".mlp.down.weight", layer.dense_down}};
+  const std::pair<const char*, Parameter*&> roles[] = {{".attention_norm.weight", layer.attention_norm},
+                                                       {".attention.qkv.weight", layer.qkv},
+                                                       {".attention.qkv.bias", layer.qkv_bias},
+                                                       {".attention.o.weight", layer.o},
+                                                       {".attention.o.bias", layer.o_bias},
+                                                       {".attention.q_norm.weight", layer.q_norm},
+                                                       {".attention.k_norm.weight", layer.k_norm},
+                                                       {".ffn_norm.weight", layer.ffn_norm},
+                                                       {".router.weight", layer.router},
+                                                       {".experts.gate_up.weight", layer.gate_up},
+                                                       {".experts.down.weight", layer.down},
+                                                       {".shared.gate_up.weight", layer.dense_gate_up},
+                                                       {".shared.down.weight", layer.dense_down},
+                                                       {".mlp.gate_up.weight", layer.dense_gate_up},
+                                                       {".mlp.down.weight", layer.dense_down}};
   for (const auto& [end, slot] : roles)
     if (ends_with(name, end)) return slot;
   TRIREME_CHECK(false, "no role for parameter {}", name);

@@ -20,10 +20,11 @@ at::Tensor select(const model::RouterSpec& spec, const at::Tensor& scores_TE, co
   if (spec.num_groups > 1) {
     const std::int64_t tokens = choice_TE.size(0), experts = choice_TE.size(1), size = experts / spec.num_groups;
     const at::Tensor grouped = choice_TE.view({tokens, spec.num_groups, size});
-    const at::Tensor strength =
-        std::get<0>(at::sort(grouped, /*stable=*/true, -1, true)).narrow(-1, 0, std::min<std::int64_t>(2, size)).sum(-1);
-    const at::Tensor open =
-        at::zeros({tokens, spec.num_groups}, choice_TE.options().dtype(at::kBool)).scatter(1, best(strength, spec.top_groups), true);
+    const at::Tensor strength = std::get<0>(at::sort(grouped, /*stable=*/true, -1, true))
+                                    .narrow(-1, 0, std::min<std::int64_t>(2, size))
+                                    .sum(-1);
+    const at::Tensor open = at::zeros({tokens, spec.num_groups}, choice_TE.options().dtype(at::kBool))
+                                .scatter(1, best(strength, spec.top_groups), true);
     choice_TE = grouped.masked_fill(open.logical_not().unsqueeze(-1), -std::numeric_limits<double>::infinity())
                     .view({tokens, experts});
   }
@@ -51,7 +52,8 @@ RouterResult route(const model::RouterSpec& spec, const at::Tensor& logits_in, c
   result.scores_TK = spec.scale == 1.0 ? chosen_TK : chosen_TK * spec.scale;
 
   if (spec.aux_loss_coefficient == 0 && spec.z_loss_coefficient == 0) return result;
-  const at::Tensor weight_T = valid_T.defined() ? valid_T.to(at::kDouble) : at::ones({tokens}, logits_TE.options().dtype(at::kDouble));
+  const at::Tensor weight_T =
+      valid_T.defined() ? valid_T.to(at::kDouble) : at::ones({tokens}, logits_TE.options().dtype(at::kDouble));
   if (spec.aux_loss_coefficient != 0) {
     at::Tensor probs_TE = softmax ? scores_TE : scores_TE / (scores_TE.sum(-1, true) + 1e-20);
     const std::int64_t pieces = spec.aux_loss_level == model::AuxLossLevel::sequence ? num_sequences : 1;

@@ -48,8 +48,7 @@ void attach(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor
   if (!at::GradMode::is_enabled()) return;
   autograd::edge_list edges;
   edges.reserve(inputs.size());
-  for (const at::Tensor& t : inputs)
-    edges.push_back(t.defined() ? autograd::impl::gradient_edge(t) : autograd::Edge());
+  for (const at::Tensor& t : inputs) edges.push_back(t.defined() ? autograd::impl::gradient_edge(t) : autograd::Edge());
   const auto node = make_node<NodePointer, SegmentNode>(std::move(edges));
   static_cast<SegmentNode*>(node.get())->backward = std::move(backward);
   for (const at::Tensor& t : outputs) autograd::set_history(t, node);

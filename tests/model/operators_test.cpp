@@ -23,8 +23,11 @@ ModelSpec spec_with_everything() {
 }
 
 SegmentShape shape_of(const ModelSpec& s) {
-  return {.sequences = 4, .sequence_length = 128, .rows_sent = 512 * s.moe.router.top_k,
-          .rows_received = 512 * s.moe.router.top_k, .local_experts = s.moe.num_experts};
+  return {.sequences = 4,
+          .sequence_length = 128,
+          .rows_sent = 512 * s.moe.router.top_k,
+          .rows_received = 512 * s.moe.router.top_k,
+          .local_experts = s.moe.num_experts};
 }
 
 template <class Visit>

@@ -33,20 +33,20 @@ const ParameterSpec& find(const std::vector<ParameterSpec>& all, const std::stri
 TEST(Parameters, NamesInTheOrderOfTheHeader) {
   std::vector<std::string> names;
   for (const auto& p : parameters(small())) names.push_back(p.name);
-  EXPECT_THAT(names, testing::ElementsAre(
-      "embed.weight",
-      "layers.0.attention_norm.weight", "layers.0.attention.q.weight", "layers.0.attention.k.weight",
-      "layers.0.attention.v.weight", "layers.0.attention.o.weight", "layers.0.attention.q_norm.weight",
-      "layers.0.attention.k_norm.weight", "layers.0.ffn_norm.weight", "layers.0.mlp.gate.weight",
-      "layers.0.mlp.up.weight", "layers.0.mlp.down.weight",
-      "layers.1.attention_norm.weight", "layers.1.attention.q.weight", "layers.1.attention.k.weight",
-      "layers.1.attention.v.weight", "layers.1.attention.o.weight", "layers.1.attention.q_norm.weight",
-      "layers.1.attention.k_norm.weight", "layers.1.ffn_norm.weight", "layers.1.router.weight",
-      "layers.1.experts.0.gate.weight", "layers.1.experts.0.up.weight", "layers.1.experts.0.down.weight",
-      "layers.1.experts.1.gate.weight", "layers.1.experts.1.up.weight", "layers.1.experts.1.down.weight",
-      "layers.1.experts.2.gate.weight", "layers.1.experts.2.up.weight", "layers.1.experts.2.down.weight",
-      "layers.1.shared.gate.weight", "layers.1.shared.up.weight", "layers.1.shared.down.weight",
-      "final_norm.weight", "head.weight"));
+  EXPECT_THAT(names,
+              testing::ElementsAre(
+                  "embed.weight", "layers.0.attention_norm.weight", "layers.0.attention.q.weight",
+                  "layers.0.attention.k.weight", "layers.0.attention.v.weight", "layers.0.attention.o.weight",
+                  "layers.0.attention.q_norm.weight", "layers.0.attention.k_norm.weight", "layers.0.ffn_norm.weight",
+                  "layers.0.mlp.gate.weight", "layers.0.mlp.up.weight", "layers.0.mlp.down.weight",
+                  "layers.1.attention_norm.weight", "layers.1.attention.q.weight", "layers.1.attention.k.weight",
+                  "layers.1.attention.v.weight", "layers.1.attention.o.weight", "layers.1.attention.q_norm.weight",
+                  "layers.1.attention.k_norm.weight", "layers.1.ffn_norm.weight", "layers.1.router.weight",
+                  "layers.1.experts.0.gate.weight", "layers.1.experts.0.up.weight", "layers.1.experts.0.down.weight",
+                  "layers.1.experts.1.gate.weight", "layers.1.experts.1.up.weight", "layers.1.experts.1.down.weight",
+                  "layers.1.experts.2.gate.weight", "layers.1.experts.2.up.weight", "layers.1.experts.2.down.weight",
+                  "layers.1.shared.gate.weight", "layers.1.shared.up.weight", "layers.1.shared.down.weight",
+                  "final_norm.weight", "head.weight"));
 }
 
 TEST(Parameters, ShapesSegmentsAndDecay) {
@@ -82,8 +82,8 @@ TEST(Parameters, BiasesFollowTheirMatrices) {
 }
 
 TEST(Parameters, CountsByHand) {
-  // Ends: embed 88, head 88, final norm 8. Attention of a layer: q 64, k 32, v 32, o 64 = 192; norms 8 + 8 + 4 + 4 = 24.
-  // Dense mlp: 3 * 12 * 8 = 288. MoE layer: router 24, an expert 3 * 5 * 8 = 120, shared 3 * 6 * 8 = 144.
+  // Ends: embed 88, head 88, final norm 8. Attention of a layer: q 64, k 32, v 32, o 64 = 192; norms 8 + 8 + 4 + 4
+  // = 24. Dense mlp: 3 * 12 * 8 = 288. MoE layer: router 24, an expert 3 * 5 * 8 = 120, shared 3 * 6 * 8 = 144.
   const auto counts = count_parameters(small());
   EXPECT_EQ(counts.total, 88 + 88 + 8 + 2 * (192 + 24) + 288 + 24 + 3 * 120 + 144);
   EXPECT_EQ(counts.routed_experts, 360);
@@ -102,8 +102,8 @@ TEST(Parameters, TiedTableIsHeldOnceAndMultipliesInTheHead) {
 }
 
 // Mixtral 8x7B: 46,702,792,704 parameters, 12,879,925,248 active (Jiang et al. 2024 say 47B and 13B; the exact figures
-// follow from its config.json: 32 layers, hidden 4096, 32 heads and 8 key/value heads of 128, ffn 14336, 8 experts top 2,
-// vocabulary 32000, untied).
+// follow from its config.json: 32 layers, hidden 4096, 32 heads and 8 key/value heads of 128, ffn 14336, 8 experts top
+// 2, vocabulary 32000, untied).
 TEST(Parameters, Mixtral8x7B) {
   ModelSpec s;
   s.vocab_size = 32000;

@@ -9,13 +9,13 @@ namespace {
 
 // Against the C library in the wider type.
 TEST(Exponential, IsWithinTwoUnitsInTheLastPlace) {
-  for (double x = -69.9; x < 88.0; x += 0.00917) {
+  for (double x = -69.6; x < 88.0; x += 0.00917) {
     const double expected = std::exp(static_cast<double>(static_cast<float>(x)));
     EXPECT_NEAR(exponential(static_cast<float>(x)) / expected, 1.0, 2.4e-7) << x;
   }
-  for (double x = -699.9; x < 708.0; x += 0.0917)
-    EXPECT_NEAR(static_cast<double>(static_cast<long double>(exponential(x)) / std::exp(static_cast<long double>(x))), 1.0,
-                4.5e-16)
+  for (double x = -699.6; x < 708.0; x += 0.0917)
+    EXPECT_NEAR(static_cast<double>(static_cast<long double>(exponential(x)) / std::exp(static_cast<long double>(x))),
+                1.0, 4.5e-16)
         << x;
 }
 

@@ -74,7 +74,8 @@ void not_renormalised(model::ModelSpec& s) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FiniteDifference,
-                         testing::Values(Case{"reference_plain", true, plain}, Case{"reference_losses", true, with_losses},
+                         testing::Values(Case{"reference_plain", true, plain},
+                                         Case{"reference_losses", true, with_losses},
                                          Case{"reference_everything", true, everything},
                                          Case{"reference_not_renormalised", true, not_renormalised},
                                          Case{"fused_plain", false, plain}, Case{"fused_losses", false, with_losses},

@@ -43,11 +43,17 @@ class Fused : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(Fused, EqualsPlainOperatorsInFloat64) { compare(at::kDouble, 1e-12); }
-TEST_P(Fused, EqualsPlainOperatorsInFloat32) { compare(at::kFloat, 1e-5); }
+TEST_P(Fused, EqualsPlainOperatorsInFloat64) {
+  compare(at::kDouble, 1e-12);
+}
+TEST_P(Fused, EqualsPlainOperatorsInFloat32) {
+  compare(at::kFloat, 1e-5);
+}
 
 void plain(model::ModelSpec&) {}
-void losses(model::ModelSpec& s) { s.moe.router.aux_loss_coefficient = s.moe.router.z_loss_coefficient = 1; }
+void losses(model::ModelSpec& s) {
+  s.moe.router.aux_loss_coefficient = s.moe.router.z_loss_coefficient = 1;
+}
 void qwen(model::ModelSpec& s) {
   losses(s);
   s.attention.qk_norm = true;
@@ -72,7 +78,9 @@ void one_head(model::ModelSpec& s) {
   s.moe.router.top_k = 1;
   s.moe.router.renormalise = false;
 }
-void dense(model::ModelSpec& s) { s.moe.num_experts = 0; }
+void dense(model::ModelSpec& s) {
+  s.moe.num_experts = 0;
+}
 
 INSTANTIATE_TEST_SUITE_P(All, Fused,
                          testing::Values(Case{"plain", plain, {}}, Case{"losses", losses, {1, 30, 39}},

@@ -19,8 +19,7 @@ class Golden : public testing::TestWithParam<Case> {};
 TEST_P(Golden, LogitsLossAndEveryGradient) {
   const std::string name = std::string(GetParam().file) + ".safetensors";
   const GoldenFile golden = read_golden(std::filesystem::path(TRIREME_SOURCE_DIR) / "tests/golden" / name);
-  const model::ModelSpec spec =
-      model::from_hf_config(nlohmann::json::parse(golden.metadata.at("config")), name);
+  const model::ModelSpec spec = model::from_hf_config(nlohmann::json::parse(golden.metadata.at("config")), name);
   auto model = make_model(spec, at::kDouble, GetParam().reference, /*head_chunk_tokens=*/10);
   std::size_t num_weights = 0;
   for (Parameter* p : model->parameters())

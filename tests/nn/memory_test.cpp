@@ -57,11 +57,16 @@ std::vector<at::Tensor> fields_of(const Boundary& b) {
 class Walk {
  public:
   explicit Walk(const model::ModelSpec& spec)
-      : spec_(spec), model_(make_model(spec, at::kFloat, /*reference=*/false)),
+      : spec_(spec),
+        model_(make_model(spec, at::kFloat, /*reference=*/false)),
         batch_(make_batch(sequences, length, spec.vocab_size)) {
     const std::int64_t rows = sequences * length * spec.moe.router.top_k;
-    shape_ = {.sequences = sequences, .sequence_length = length, .rows_sent = rows, .rows_received = rows,
-              .local_experts = spec.moe.num_experts, .threads = at::get_num_threads()};
+    shape_ = {.sequences = sequences,
+              .sequence_length = length,
+              .rows_sent = rows,
+              .rows_received = rows,
+              .local_experts = spec.moe.num_experts,
+              .threads = at::get_num_threads()};
   }
 
   // Runs the segment on copies of `in`, compares, and makes its outputs the next one's inputs.
@@ -97,8 +102,8 @@ class Walk {
       boundary = bytes_of(written) + passing;
     }
     // Only the graph is left, and what was made for the walk.
-    const double saved = static_cast<double>(current_tensor_bytes() - base) - bytes_of(fields_of(next)) -
-                         bytes_of(fields_of(gradient));
+    const double saved =
+        static_cast<double>(current_tensor_bytes() - base) - bytes_of(fields_of(next)) - bytes_of(fields_of(gradient));
     const std::int64_t before = current_tensor_bytes();
     reset_peak_tensor_bytes();
     backward(spec_, segment, layer, {}, edges, gradient, {});
@@ -149,7 +154,9 @@ void walk(const model::ModelSpec& spec) {
   EXPECT_GT(w.measured(), 20e6);
 }
 
-TEST(SegmentMemory, EqualsTheAllocators) { walk(medium()); }
+TEST(SegmentMemory, EqualsTheAllocators) {
+  walk(medium());
+}
 
 TEST(SegmentMemory, EqualsTheAllocatorsWithEveryOption) {
   model::ModelSpec s = medium();

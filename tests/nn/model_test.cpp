@@ -69,12 +69,13 @@ TEST_P(ModelTest, PaddingAloneIsFinite) {
   for (Parameter* p : model->parameters()) EXPECT_EQ(p->grad.norm().item<double>(), 0) << p->name;
 }
 
-// By hand: zero router weights give probabilities of 1/5, logsumexp(0, ..., 0) = ln 5, and counts of (T, T, 0, 0, 0), so a
-// sequence's auxiliary loss is 5 / (2 T) * 2 T * (1/5) = 1 and a token's z-loss (ln 5)^2.
+// By hand: zero router weights give probabilities of 1/5, logsumexp(0, ..., 0) = ln 5, and counts of (T, T, 0, 0, 0),
+// so a sequence's auxiliary loss is 5 / (2 T) * 2 T * (1/5) = 1 and a token's z-loss (ln 5)^2.
 TEST_P(ModelTest, AuxiliaryLossesByHand) {
   model::ModelSpec spec = tiny_spec();
   spec.moe.router.aux_loss_coefficient = spec.moe.router.z_loss_coefficient = 0.01;
-  for (auto [level, expected] : {std::pair{model::AuxLossLevel::sequence, 3.0}, {model::AuxLossLevel::micro_batch, 1.0}}) {
+  for (auto [level, expected] :
+       {std::pair{model::AuxLossLevel::sequence, 3.0}, {model::AuxLossLevel::micro_batch, 1.0}}) {
     spec.moe.router.aux_loss_level = level;
     auto model = make_model(spec, at::kDouble, GetParam());
     at::NoGradGuard no_grad;
@@ -112,7 +113,8 @@ TEST(Bfloat16, RunsNearFloat32) {
     EXPECT_EQ(half->parameters()[i]->grad.scalar_type(), at::kFloat);
     if (full->parameters()[i]->expert || full->parameters()[i]->name.find("router") != std::string::npos)
       continue;  // a near tie may choose another expert
-    EXPECT_LE(relative_error(half->parameters()[i]->grad, full->parameters()[i]->grad), 0.2) << full->parameters()[i]->name;
+    EXPECT_LE(relative_error(half->parameters()[i]->grad, full->parameters()[i]->grad), 0.2)
+        << full->parameters()[i]->name;
   }
 }
 
@@ -149,11 +151,11 @@ TEST(Parameters, FuseTheirPieces) {
   std::vector<std::string> names;
   for (Parameter* p : model.parameters()) names.push_back(p->name);
   EXPECT_THAT(names, testing::ElementsAre(
-      "embed.weight", "layers.0.attention_norm.weight", "layers.0.attention.qkv.weight", "layers.0.attention.o.weight",
-      "layers.0.ffn_norm.weight", "layers.0.mlp.gate_up.weight", "layers.0.mlp.down.weight",
-      "layers.1.attention_norm.weight", "layers.1.attention.qkv.weight", "layers.1.attention.o.weight",
-      "layers.1.ffn_norm.weight", "layers.1.router.weight", "layers.1.experts.gate_up.weight",
-      "layers.1.experts.down.weight", "final_norm.weight"));
+                         "embed.weight", "layers.0.attention_norm.weight", "layers.0.attention.qkv.weight",
+                         "layers.0.attention.o.weight", "layers.0.ffn_norm.weight", "layers.0.mlp.gate_up.weight",
+                         "layers.0.mlp.down.weight", "layers.1.attention_norm.weight", "layers.1.attention.qkv.weight",
+                         "layers.1.attention.o.weight", "layers.1.ffn_norm.weight", "layers.1.router.weight",
+                         "layers.1.experts.gate_up.weight", "layers.1.experts.down.weight", "final_norm.weight"));
   EXPECT_EQ(model.parameters()[0]->segment, Segment::embed);
   Parameter& gate_up = *model.parameters()[12];
   EXPECT_TRUE(gate_up.expert);

@@ -44,7 +44,8 @@ TEST_P(Moe, DispatcherIsTheIdentityForEqualProbabilities) {
   gradient.x_TD = at::randn_like(in.x_TD);
   const Boundary grad_in = backward(spec, Segment::combine, 1, back, sum, gradient, {});
   EXPECT_TRUE(at::equal(grad_in.x_TD, gradient.x_TD));
-  const at::Tensor slots = (grad_in.rows_RD * 0.25).index_select(0, out.routing->inverse_R).view({18, 4, spec.hidden}).sum(1);
+  const at::Tensor slots =
+      (grad_in.rows_RD * 0.25).index_select(0, out.routing->inverse_R).view({18, 4, spec.hidden}).sum(1);
   EXPECT_LE(relative_error(slots, gradient.x_TD), 1e-15);
 }
 
@@ -98,8 +99,8 @@ TEST_P(Moe, SelectionBiasOnlySelects) {
   EXPECT_FALSE(model->selection_bias(0).defined());               // a dense layer has none
 }
 
-// More experts than tokens, so that most have no row: everything stays finite and experts without rows get a gradient of
-// exactly zero.
+// More experts than tokens, so that most have no row: everything stays finite and experts without rows get a gradient
+// of exactly zero.
 TEST_P(Moe, MoreExpertsThanTokens) {
   model::ModelSpec spec = tiny_spec();
   spec.moe.num_experts = 16;
@@ -170,8 +171,8 @@ TEST_P(Moe, RowsFromSeveralSources) {
     return result;
   };
   const Boundary a = run(*several, x, scores, dout, counts_PE);
-  const Boundary b = run(*one, x.index_select(0, sorted), scores.index_select(0, sorted), dout.index_select(0, sorted),
-                         counts_E);
+  const Boundary b =
+      run(*one, x.index_select(0, sorted), scores.index_select(0, sorted), dout.index_select(0, sorted), counts_E);
   EXPECT_LE(relative_error(a.x_TD.index_select(0, sorted), b.x_TD), 1e-14);
   EXPECT_LE(relative_error(a.rows_RD.index_select(0, sorted), b.rows_RD), 1e-14);
   EXPECT_LE(relative_error(a.scores_R.index_select(0, sorted), b.scores_R), 1e-14);

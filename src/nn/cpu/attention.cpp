@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t query_block = 64;
 
-// Loops over the keys that a row sees run on to a whole vector, over keys hidden from it, so that none has a scalar tail.
+// Loops over the keys that a row sees run on to a whole vector, over keys hidden from it, so that none has a scalar
+// tail.
 constexpr std::int64_t vector_keys = 16;
 TRIREME_INLINE std::int64_t padded_keys(std::int64_t seen, std::int64_t keys) {
   const std::int64_t whole = (seen + vector_keys - 1) / vector_keys * vector_keys;
@@ -77,10 +78,9 @@ TRIREME_INLINE void softmax_rows_backward(std::int64_t rows, std::int64_t first,
                                     T* lse, std::int64_t lse_stride) {                                                \
     softmax_rows(rows, first, keys, scale, scores, lse, lse_stride);                                                  \
   }                                                                                                                   \
-  TRIREME_CLONES void softmax_block_backward(std::int64_t rows, std::int64_t first, std::int64_t keys,                \
-                                             std::int64_t width, T scale, const T* lse, std::int64_t lse_stride,      \
-                                             const T* out, const T* dout, std::int64_t out_stride, T* scores,         \
-                                             T* gradient) {                                                           \
+  TRIREME_CLONES void softmax_block_backward(                                                                         \
+      std::int64_t rows, std::int64_t first, std::int64_t keys, std::int64_t width, T scale, const T* lse,            \
+      std::int64_t lse_stride, const T* out, const T* dout, std::int64_t out_stride, T* scores, T* gradient) {        \
     softmax_rows_backward(rows, first, keys, width, scale, lse, lse_stride, out, dout, out_stride, scores, gradient); \
   }
 CLONES(float)
@@ -114,8 +114,8 @@ void attention_forward(const AttentionShape& shape, const std::vector<DocumentSp
     T* scores = scratch_scores.mutable_data_ptr<T>() + thread * block_elements;
     for (std::int64_t first = 0; first < span.length; first += query_block) {
       const std::int64_t rows = std::min(query_block, span.length - first), keys = first + rows;
-      gemm<T>(rows, keys, h, {q.data + (token + first) * q.stride + head * h, q.stride}, {keys_of, k.stride, true}, T(0),
-              scores, keys);
+      gemm<T>(rows, keys, h, {q.data + (token + first) * q.stride + head * h, q.stride}, {keys_of, k.stride, true},
+              T(0), scores, keys);
       softmax_block(rows, first, keys, scale, scores, lse + (token + first) * heads + head, heads);
       gemm<T>(rows, h, keys, {scores, keys}, {values_of, v.stride}, T(0), out + (token + first) * heads * h + head * h,
               heads * h);
@@ -150,20 +150,21 @@ void attention_backward(const AttentionShape& shape, const std::vector<DocumentS
         const T beta = head == kv * group && first == last ? T(0) : T(1);
         gemm<T>(rows, keys, h, {query, q.stride}, {keys_of, k.stride, true}, T(0), scores, keys);
         gemm<T>(rows, keys, h, {dout_of, heads * h}, {values_of, v.stride, true}, T(0), gradient, keys);
-        softmax_block_backward(rows, first, keys, h, scale, lse + t * heads + head, heads, out + t * heads * h + head * h,
-                               dout_of, heads * h, scores, gradient);
-        gemm<T>(rows, h, keys, {gradient, keys}, {keys_of, k.stride}, T(0), dq.data + t * dq.stride + head * h, dq.stride);
+        softmax_block_backward(rows, first, keys, h, scale, lse + t * heads + head, heads,
+                               out + t * heads * h + head * h, dout_of, heads * h, scores, gradient);
+        gemm<T>(rows, h, keys, {gradient, keys}, {keys_of, k.stride}, T(0), dq.data + t * dq.stride + head * h,
+                dq.stride);
         gemm<T>(keys, h, rows, {gradient, keys, true}, {query, q.stride}, beta, dkeys_of, dk.stride);
         gemm<T>(keys, h, rows, {scores, keys, true}, {dout_of, heads * h}, beta, dvalues_of, dv.stride);
       }
   });
 }
 
-#define INSTANTIATE(T)                                                                                               \
-  template void attention_forward<T>(const AttentionShape&, const std::vector<DocumentSpan>&, Heads<const T>,     \
-                                     Heads<const T>, Heads<const T>, T*, T*);                                        \
-  template void attention_backward<T>(const AttentionShape&, const std::vector<DocumentSpan>&, Heads<const T>,    \
-                                      Heads<const T>, Heads<const T>, const T*, const T*, const T*, Heads<T>,        \
+#define INSTANTIATE(T)                                                                                         \
+  template void attention_forward<T>(const AttentionShape&, const std::vector<DocumentSpan>&, Heads<const T>,  \
+                                     Heads<const T>, Heads<const T>, T*, T*);                                  \
+  template void attention_backward<T>(const AttentionShape&, const std::vector<DocumentSpan>&, Heads<const T>, \
+                                      Heads<const T>, Heads<const T>, const T*, const T*, const T*, Heads<T>,  \
                                       Heads<T>, Heads<T>);
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -14,7 +14,7 @@ struct AttentionShape {
 
 template <class T>
 struct Heads {
-  T* data = nullptr;          // head i of token t at data + t * stride + i * head_dim
+  T* data = nullptr;  // head i of token t at data + t * stride + i * head_dim
   std::int64_t stride = 0;
 };
 

@@ -15,8 +15,8 @@ namespace {
 
 // Largest value and sum of exp(value - largest) of each row of a strip.
 template <class T>
-TRIREME_INLINE void strip_sums(std::int64_t rows, std::int64_t columns, const T* logits, std::int64_t stride, T* largest,
-                               T* sums) {
+TRIREME_INLINE void strip_sums(std::int64_t rows, std::int64_t columns, const T* logits, std::int64_t stride,
+                               T* largest, T* sums) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* row = logits + r * stride;
     T most = row[0];
@@ -32,8 +32,8 @@ TRIREME_INLINE void strip_sums(std::int64_t rows, std::int64_t columns, const T*
 
 // logits -> factor * softmax, from each row's logsumexp.
 template <class T>
-TRIREME_INLINE void strip_gradient(std::int64_t rows, std::int64_t columns, T* logits, std::int64_t stride, const T* lse,
-                                   const T* factors) {
+TRIREME_INLINE void strip_gradient(std::int64_t rows, std::int64_t columns, T* logits, std::int64_t stride,
+                                   const T* lse, const T* factors) {
   for (std::int64_t r = 0; r < rows; ++r) {
     T* row = logits + r * stride;
     const T offset = lse[r], factor = factors[r];
@@ -42,14 +42,14 @@ TRIREME_INLINE void strip_gradient(std::int64_t rows, std::int64_t columns, T* l
   }
 }
 
-#define CLONES(T)                                                                                                 \
-  TRIREME_CLONES void sums_of(std::int64_t rows, std::int64_t columns, const T* logits, std::int64_t stride,      \
-                              T* largest, T* sums) {                                                              \
-    strip_sums(rows, columns, logits, stride, largest, sums);                                                     \
-  }                                                                                                               \
-  TRIREME_CLONES void gradient_of(std::int64_t rows, std::int64_t columns, T* logits, std::int64_t stride,        \
-                                  const T* lse, const T* factors) {                                               \
-    strip_gradient(rows, columns, logits, stride, lse, factors);                                                  \
+#define CLONES(T)                                                                                            \
+  TRIREME_CLONES void sums_of(std::int64_t rows, std::int64_t columns, const T* logits, std::int64_t stride, \
+                              T* largest, T* sums) {                                                         \
+    strip_sums(rows, columns, logits, stride, largest, sums);                                                \
+  }                                                                                                          \
+  TRIREME_CLONES void gradient_of(std::int64_t rows, std::int64_t columns, T* logits, std::int64_t stride,   \
+                                  const T* lse, const T* factors) {                                          \
+    strip_gradient(rows, columns, logits, stride, lse, factors);                                             \
   }
 CLONES(float)
 CLONES(double)
@@ -74,7 +74,8 @@ double head_chunk(const HeadChunk<T>& c) {
   double loss = 0;
   for (std::size_t t = 0; t < tokens; ++t) {
     T most = largest[t];
-    for (std::size_t s = 1; s < static_cast<std::size_t>(strips.count); ++s) most = std::max(most, largest[s * tokens + t]);
+    for (std::size_t s = 1; s < static_cast<std::size_t>(strips.count); ++s)
+      most = std::max(most, largest[s * tokens + t]);
     double sum = 0;
     for (std::size_t s = 0; s < static_cast<std::size_t>(strips.count); ++s)
       sum += static_cast<double>(sums[s * tokens + t]) * std::exp(static_cast<double>(largest[s * tokens + t] - most));

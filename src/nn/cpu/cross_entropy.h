@@ -8,14 +8,14 @@ namespace trireme::nn::cpu {
 template <class T>
 struct HeadChunk {
   std::int64_t tokens = 0, hidden = 0, vocab = 0;
-  const T* x_CD = nullptr;         // after the final norm
+  const T* x_CD = nullptr;  // after the final norm
   const T* weight_VD = nullptr;
   const std::int64_t* targets_C = nullptr;
   const float* weights_C = nullptr;
-  T* logits_CV = nullptr;          // workspace
-  double seed = 0;                 // 0: no gradient, and the two below are not used
-  T* dx_CD = nullptr;              // written
-  T* dweight_VD = nullptr;         // added to
+  T* logits_CV = nullptr;   // workspace
+  double seed = 0;          // 0: no gradient, and the two below are not used
+  T* dx_CD = nullptr;       // written
+  T* dweight_VD = nullptr;  // added to
 };
 
 // Sum over the chunk of weight * cross-entropy; a weight of zero gives zero whatever the logits.

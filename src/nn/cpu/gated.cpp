@@ -48,13 +48,13 @@ TRIREME_INLINE void activate_rows_backward(std::int64_t rows, std::int64_t ffn, 
   }
 }
 
-#define ACTIVATIONS(T)                                                                                            \
+#define ACTIVATIONS(T)                                                                                              \
   TRIREME_CLONES void activate(std::int64_t rows, std::int64_t ffn, const T* gate_up, const T* scores, T* active) { \
-    activate_rows(rows, ffn, gate_up, scores, active);                                                            \
-  }                                                                                                               \
-  TRIREME_CLONES void activate_backward(std::int64_t rows, std::int64_t ffn, T* gate_up, const T* scores,         \
-                                        T* active_gradient, T* score_gradient) {                                  \
-    activate_rows_backward(rows, ffn, gate_up, scores, active_gradient, score_gradient);                          \
+    activate_rows(rows, ffn, gate_up, scores, active);                                                              \
+  }                                                                                                                 \
+  TRIREME_CLONES void activate_backward(std::int64_t rows, std::int64_t ffn, T* gate_up, const T* scores,           \
+                                        T* active_gradient, T* score_gradient) {                                    \
+    activate_rows_backward(rows, ffn, gate_up, scores, active_gradient, score_gradient);                            \
   }
 ACTIVATIONS(float)
 ACTIVATIONS(double)
@@ -127,8 +127,8 @@ void gated_backward(const GatedWeights<T>& w, const std::vector<Block>& blocks, 
   parallel_tasks(static_cast<std::int64_t>(tiles.size()), [&](std::int64_t task, int) {
     const Block& t = tiles[static_cast<std::size_t>(task)];
     T *act = active + t.begin * ffn, *pre = gate_up_R2F + t.begin * 2 * ffn;
-    gemm<T>(t.rows, ffn, hidden, {dout_RD + t.begin * hidden, hidden}, {w.down + t.expert * hidden * ffn, ffn}, T(0), act,
-            ffn);
+    gemm<T>(t.rows, ffn, hidden, {dout_RD + t.begin * hidden, hidden}, {w.down + t.expert * hidden * ffn, ffn}, T(0),
+            act, ffn);
     activate_backward(t.rows, ffn, pre, scores_R == nullptr ? nullptr : scores_R + t.begin, act,
                       gradients.scores_R == nullptr ? nullptr : gradients.scores_R + t.begin);
     gemm<T>(t.rows, hidden, 2 * ffn, {pre, 2 * ffn}, {w.gate_up + t.expert * 2 * ffn * hidden, hidden}, T(0),
@@ -145,8 +145,8 @@ void gated_backward(const GatedWeights<T>& w, const std::vector<Block>& blocks, 
     for (const Block& b : by_expert[static_cast<std::size_t>(expert)]) {
       // Rows of the two matrices as if they lay below each other: first gate_up's 2F, then down's D.
       if (begin < 2 * ffn)
-        accumulate_tn_part(b.rows, begin, std::min(end, 2 * ffn) - begin, hidden, gate_up_R2F + b.begin * 2 * ffn, 2 * ffn,
-                           x_RD + b.begin * hidden, gradients.gate_up + expert * 2 * ffn * hidden);
+        accumulate_tn_part(b.rows, begin, std::min(end, 2 * ffn) - begin, hidden, gate_up_R2F + b.begin * 2 * ffn,
+                           2 * ffn, x_RD + b.begin * hidden, gradients.gate_up + expert * 2 * ffn * hidden);
       if (end > 2 * ffn) {
         const std::int64_t first = std::max<std::int64_t>(begin - 2 * ffn, 0);
         accumulate_tn_part(b.rows, first, end - 2 * ffn - first, ffn, dout_RD + b.begin * hidden, hidden,
@@ -156,11 +156,11 @@ void gated_backward(const GatedWeights<T>& w, const std::vector<Block>& blocks, 
   });
 }
 
-#define INSTANTIATE(T)                                                                                                  \
-  template void gated_forward<T>(const GatedWeights<T>&, const std::vector<Block>&, const T*, const T*, const T*, T*,   \
-                                 T*);                                                                                   \
-  template void gated_backward<T>(const GatedWeights<T>&, const std::vector<Block>&, std::int64_t, const T*, const T*, T*, \
-                                  const T*, const GatedGradients<T>&);
+#define INSTANTIATE(T)                                                                                                 \
+  template void gated_forward<T>(const GatedWeights<T>&, const std::vector<Block>&, const T*, const T*, const T*, T*,  \
+                                 T*);                                                                                  \
+  template void gated_backward<T>(const GatedWeights<T>&, const std::vector<Block>&, std::int64_t, const T*, const T*, \
+                                  T*, const T*, const GatedGradients<T>&);
 INSTANTIATE(float)
 INSTANTIATE(double)
 

@@ -30,10 +30,10 @@ void gated_forward(const GatedWeights<T>& w, const std::vector<Block>& blocks, c
 
 template <class T>
 struct GatedGradients {
-  T* gate_up = nullptr;    // accumulators, shapes of the weights
+  T* gate_up = nullptr;  // accumulators, shapes of the weights
   T* down = nullptr;
-  T* x_RD = nullptr;       // written
-  T* scores_R = nullptr;   // written; null without scores
+  T* x_RD = nullptr;      // written
+  T* scores_R = nullptr;  // written; null without scores
 };
 
 // Overwrites gate_up_R2F by its gradient.

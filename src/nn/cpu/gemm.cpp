@@ -18,8 +18,12 @@ __attribute__((weak)) void dgemm_(const char* transa, const char* transb, const 
 namespace trireme::nn::cpu {
 namespace {
 
-auto blas(float) { return sgemm_; }
-auto blas(double) { return dgemm_; }
+auto blas(float) {
+  return sgemm_;
+}
+auto blas(double) {
+  return dgemm_;
+}
 
 template <class T>
 at::Tensor as_tensor(Matrix<T> m, std::int64_t rows, std::int64_t columns) {

@@ -52,15 +52,15 @@ TRIREME_INLINE void backward(std::int64_t rows, std::int64_t width, const T* dy,
 
 }  // namespace
 
-#define INSTANTIATE(T)                                                                                               \
-  TRIREME_CLONES void norm_forward(std::int64_t rows, std::int64_t width, double eps, const T* x, std::int64_t ldx,  \
-                                   const T* w, T* y, std::int64_t ldy, T* scale) {                                   \
-    forward(rows, width, eps, x, ldx, w, y, ldy, scale);                                                             \
-  }                                                                                                                  \
+#define INSTANTIATE(T)                                                                                                \
+  TRIREME_CLONES void norm_forward(std::int64_t rows, std::int64_t width, double eps, const T* x, std::int64_t ldx,   \
+                                   const T* w, T* y, std::int64_t ldy, T* scale) {                                    \
+    forward(rows, width, eps, x, ldx, w, y, ldy, scale);                                                              \
+  }                                                                                                                   \
   TRIREME_CLONES void norm_backward(std::int64_t rows, std::int64_t width, const T* dy, std::int64_t ldy, const T* x, \
-                                    std::int64_t ldx, const T* w, const T* scale, T* dx, std::int64_t lddx,          \
-                                    bool accumulate, T* dw) {                                                        \
-    backward(rows, width, dy, ldy, x, ldx, w, scale, dx, lddx, accumulate, dw);                                      \
+                                    std::int64_t ldx, const T* w, const T* scale, T* dx, std::int64_t lddx,           \
+                                    bool accumulate, T* dw) {                                                         \
+    backward(rows, width, dy, ldy, x, ldx, w, scale, dx, lddx, accumulate, dw);                                       \
   }
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -42,17 +42,17 @@ void gather_rows(std::int64_t rows, std::int64_t hidden, std::int64_t top_k, con
                  T* out) {
   const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(hidden);
   at::parallel_for(0, rows, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      std::memcpy(out + i * hidden, x + order[i] / top_k * hidden, bytes);
+    for (std::int64_t i = begin; i < end; ++i) std::memcpy(out + i * hidden, x + order[i] / top_k * hidden, bytes);
   });
 }
 
 template void gather_rows<float>(std::int64_t, std::int64_t, std::int64_t, const std::int64_t*, const float*, float*);
-template void gather_rows<double>(std::int64_t, std::int64_t, std::int64_t, const std::int64_t*, const double*, double*);
+template void gather_rows<double>(std::int64_t, std::int64_t, std::int64_t, const std::int64_t*, const double*,
+                                  double*);
 
 TRIREME_CLONES void sum_slots(std::int64_t begin, std::int64_t end, std::int64_t hidden, std::int64_t top_k,
-                              const std::int64_t* inverse, const float* rows, const float* residual, const float* shared,
-                              float* out) {
+                              const std::int64_t* inverse, const float* rows, const float* residual,
+                              const float* shared, float* out) {
   sum(begin, end, hidden, top_k, inverse, rows, residual, shared, out);
 }
 TRIREME_CLONES void sum_slots(std::int64_t begin, std::int64_t end, std::int64_t hidden, std::int64_t top_k,

@@ -52,15 +52,15 @@ TRIREME_INLINE void backward(const HeadLayout<T>& l, std::int64_t rows, const st
 
 }  // namespace
 
-#define INSTANTIATE(T)                                                                                                \
-  TRIREME_CLONES void place_heads(const HeadLayout<T>& layout, std::int64_t rows, const std::int64_t* positions,      \
-                                  const T* in, std::int64_t ldin, T* out, std::int64_t ldout, T* scale) {             \
-    forward(layout, rows, positions, in, ldin, out, ldout, scale);                                                    \
-  }                                                                                                                   \
-  TRIREME_CLONES void place_heads_backward(const HeadLayout<T>& layout, std::int64_t rows,                            \
+#define INSTANTIATE(T)                                                                                                 \
+  TRIREME_CLONES void place_heads(const HeadLayout<T>& layout, std::int64_t rows, const std::int64_t* positions,       \
+                                  const T* in, std::int64_t ldin, T* out, std::int64_t ldout, T* scale) {              \
+    forward(layout, rows, positions, in, ldin, out, ldout, scale);                                                     \
+  }                                                                                                                    \
+  TRIREME_CLONES void place_heads_backward(const HeadLayout<T>& layout, std::int64_t rows,                             \
                                            const std::int64_t* positions, T* gradient, std::int64_t ldg, const T* raw, \
-                                           std::int64_t ldraw, const T* scale, T* dquery_norm, T* dkey_norm) {        \
-    backward(layout, rows, positions, gradient, ldg, raw, ldraw, scale, dquery_norm, dkey_norm);                      \
+                                           std::int64_t ldraw, const T* scale, T* dquery_norm, T* dkey_norm) {         \
+    backward(layout, rows, positions, gradient, ldg, raw, ldraw, scale, dquery_norm, dkey_norm);                       \
   }
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -27,7 +27,7 @@ void place_heads_backward(const HeadLayout<float>& layout, std::int64_t rows, co
                           float* gradient, std::int64_t ldg, const float* raw, std::int64_t ldraw, const float* scale,
                           float* dquery_norm, float* dkey_norm);
 void place_heads_backward(const HeadLayout<double>& layout, std::int64_t rows, const std::int64_t* positions,
-                          double* gradient, std::int64_t ldg, const double* raw, std::int64_t ldraw, const double* scale,
-                          double* dquery_norm, double* dkey_norm);
+                          double* gradient, std::int64_t ldg, const double* raw, std::int64_t ldraw,
+                          const double* scale, double* dquery_norm, double* dkey_norm);
 
 }  // namespace trireme::nn::cpu

@@ -42,17 +42,19 @@ TRIREME_INLINE void scores_of(bool softmax, std::int64_t n, const T* logits, T* 
   for (std::int64_t e = 0; e < n; ++e) scores[e] *= inverse;
 }
 
-#define CLONES(T)                                                                                      \
-  TRIREME_CLONES void row_scores(bool softmax, std::int64_t n, const T* logits, T* scores) {           \
-    scores_of(softmax, n, logits, scores);                                                             \
-  }                                                                                                    \
-  TRIREME_CLONES void row_exponentials(std::int64_t n, const T* logits, T* out, T& largest, T& sum) {  \
-    exponentials(n, logits, out, largest, sum);                                                        \
+#define CLONES(T)                                                                                     \
+  TRIREME_CLONES void row_scores(bool softmax, std::int64_t n, const T* logits, T* scores) {          \
+    scores_of(softmax, n, logits, scores);                                                            \
+  }                                                                                                   \
+  TRIREME_CLONES void row_exponentials(std::int64_t n, const T* logits, T* out, T& largest, T& sum) { \
+    exponentials(n, logits, out, largest, sum);                                                       \
   }
 CLONES(float)
 CLONES(double)
 
-bool is_softmax(const RouterSpec& spec) { return spec.score == model::ScoreFunction::softmax; }
+bool is_softmax(const RouterSpec& spec) {
+  return spec.score == model::ScoreFunction::softmax;
+}
 
 // The largest value first, then its first place: two loops that vectorise, unlike a search that carries both.
 template <class T>
@@ -64,8 +66,12 @@ TRIREME_INLINE std::int64_t first_largest(std::int64_t n, const T* values) {
   while (place < n - 1 && values[place] != most) ++place;
   return place;
 }
-TRIREME_CLONES std::int64_t largest_of(std::int64_t n, const float* values) { return first_largest(n, values); }
-TRIREME_CLONES std::int64_t largest_of(std::int64_t n, const double* values) { return first_largest(n, values); }
+TRIREME_CLONES std::int64_t largest_of(std::int64_t n, const float* values) {
+  return first_largest(n, values);
+}
+TRIREME_CLONES std::int64_t largest_of(std::int64_t n, const double* values) {
+  return first_largest(n, values);
+}
 
 // The index of the largest, the first of equals; it is then struck out.
 template <class T>
@@ -122,8 +128,8 @@ void route_rows(const RouterSpec& spec, std::int64_t num_experts, const float* b
   }
 }
 
-std::vector<double> aux_slopes(const RouterSpec& spec, std::int64_t num_experts, std::int64_t tokens, std::int64_t pieces,
-                               const std::int64_t* experts, const bool* valid) {
+std::vector<double> aux_slopes(const RouterSpec& spec, std::int64_t num_experts, std::int64_t tokens,
+                               std::int64_t pieces, const std::int64_t* experts, const bool* valid) {
   std::vector<double> slopes(static_cast<std::size_t>(pieces * num_experts), 0.0);
   const std::int64_t length = tokens / pieces;
   for (std::int64_t p = 0; p < pieces; ++p) {
@@ -215,10 +221,11 @@ void sort_slots(const std::int64_t* experts, std::int64_t slots, std::int64_t nu
   }
 }
 
-#define INSTANTIATE(T)                                                                                               \
-  template void route_rows<T>(const RouterSpec&, std::int64_t, const float*, std::int64_t, const T*, std::int64_t*, T*); \
-  template RouterLosses router_losses<T>(const RouterSpec&, std::int64_t, const T*, const double*);                  \
-  template void route_row_backward<T>(const RouterSpec&, std::int64_t, const T*, const std::int64_t*, const T*,      \
+#define INSTANTIATE(T)                                                                                              \
+  template void route_rows<T>(const RouterSpec&, std::int64_t, const float*, std::int64_t, const T*, std::int64_t*, \
+                              T*);                                                                                  \
+  template RouterLosses router_losses<T>(const RouterSpec&, std::int64_t, const T*, const double*);                 \
+  template void route_row_backward<T>(const RouterSpec&, std::int64_t, const T*, const std::int64_t*, const T*,     \
                                       const double*, const RouterSeeds&, T*);
 INSTANTIATE(float)
 INSTANTIATE(double)

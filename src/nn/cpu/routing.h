@@ -8,8 +8,8 @@
 
 namespace trireme::nn::cpu {
 
-// A tile of tokens: the chosen experts (rows, K), best first, equal scores to the lower id, and their weights (rows, K).
-// `bias` (E) may be null.
+// A tile of tokens: the chosen experts (rows, K), best first, equal scores to the lower id, and their weights (rows,
+// K). `bias` (E) may be null.
 template <class T>
 void route_rows(const model::RouterSpec& spec, std::int64_t num_experts, const float* bias, std::int64_t rows,
                 const T* logits, std::int64_t* experts, T* weights);
@@ -25,7 +25,8 @@ struct RouterLosses {
 
 // Of one token with the slopes of its piece (null: no auxiliary loss).
 template <class T>
-RouterLosses router_losses(const model::RouterSpec& spec, std::int64_t num_experts, const T* logits, const double* slopes);
+RouterLosses router_losses(const model::RouterSpec& spec, std::int64_t num_experts, const T* logits,
+                           const double* slopes);
 
 struct RouterSeeds {
   double aux = 0, z = 0;  // gradients of the objective with respect to the two losses

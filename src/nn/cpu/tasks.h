@@ -30,7 +30,8 @@ struct Tiles {
   std::int64_t rows = 0, size = 1, count = 0;
 
   explicit Tiles(std::int64_t num_rows, std::int64_t largest = 256)
-      : rows(num_rows), size(std::clamp<std::int64_t>((num_rows / 8 + 15) / 16 * 16, 32, largest)),
+      : rows(num_rows),
+        size(std::clamp<std::int64_t>((num_rows / 8 + 15) / 16 * 16, 32, largest)),
         count((num_rows + size - 1) / size) {}
   std::int64_t begin(std::int64_t tile) const { return tile * size; }
   std::int64_t length(std::int64_t tile) const { return std::min(size, rows - tile * size); }
