@@ -1,0 +1,115 @@
+// The attention segment's fused forward and backward: what they share, and what is kept between them.
+// Legend: T tokens, D hidden, H query heads, G key/value heads, h head_dim, W = (H + 2G) h, E experts, K top-k,
+// R = T * K rows.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "nn/cpu/attention.h"
+#include "nn/cpu/rotary.h"
+#include "nn/cpu/routing.h"
+#include "nn/fused.h"
+#include "nn/fused_access.h"
+
+namespace trireme::nn::fused {
+
+template <class T>
+struct AttentionSegment {
+  // Set by the constructor.
+  const model::ModelSpec& spec;
+  LayerParameters& p;
+  at::Tensor selection_bias_E;
+  std::int64_t num_sequences, tokens, hidden, heads, kv_heads, head_dim, width, inner;
+  bool moe, shared;
+  at::TensorOptions options;
+  std::vector<DocumentSpan> spans;
+  at::Tensor positions_T, valid_T, cosine, sine;
+
+  // Kept for the backward.
+  at::Tensor x_TD, scale1_T, qkv_TW, placed, head_scale, attended, lse_TH;
+  at::Tensor x2_TD, scale2_T, logits_TE, experts_TK;
+  std::shared_ptr<Routing> routing;
+  std::vector<double> slopes;
+
+  AttentionSegment(const SegmentContext& c, const at::Tensor& x, const Batch& batch)
+      : spec(c.spec),
+        p(*c.parameters),
+        selection_bias_E(c.selection_bias_E),
+        num_sequences(batch.tokens_BS.size(0)),
+        tokens(x.size(0)),
+        hidden(x.size(1)),
+        heads(spec.attention.num_heads),
+        kv_heads(spec.attention.num_kv_heads),
+        head_dim(spec.attention.head_dim),
+        width((heads + 2 * kv_heads) * head_dim),
+        inner(heads * head_dim),
+        moe(p.router != nullptr),
+        shared(moe && spec.moe.shared_ffn > 0),
+        options(x.options()),
+        spans(document_spans(batch)),
+        positions_T(batch.positions_BS.contiguous()),
+        x_TD(x) {
+    if (batch.documents_BS.defined()) valid_T = batch.documents_BS.ge(0).contiguous();
+    const RotaryTable& table = c.rotary->up_to(positions_T.max().item<std::int64_t>());
+    cosine = table.cosine;
+    sine = table.sine;
+  }
+
+  Boundary forward(const Boundary& in);
+  at::Tensor backward(const std::vector<at::Tensor>& gradients);  // of the outputs, in the order of `attach`; gives dx
+
+ private:
+  void project_qkv();
+  void attend();
+  void project_out(const at::Tensor& normed_TD, const at::Tensor& weights_TK);
+  void permute(const at::Tensor& normed_TD, const at::Tensor& weights_TK, Boundary& out);
+  void add_losses(Boundary& out);
+
+  // The gradients of the outputs, in the order of Boundary.
+  struct Upstream {
+    at::Tensor x_TD, normed_TD, rows_RD, scores_R;
+    cpu::RouterSeeds seeds;
+  };
+
+  at::Tensor backward_out(const Upstream& up, const at::Tensor& dx_TD);
+  at::Tensor backward_attend(const at::Tensor& dattended);
+  void backward_qkv(const at::Tensor& dqkv, const at::Tensor& dx_TD);
+
+  at::Tensor make(at::IntArrayRef sizes) const { return fresh(sizes, options); }
+  const std::int64_t* positions() const { return positions_T.const_data_ptr<std::int64_t>(); }
+  const bool* valid() const { return valid_T.defined() ? valid_T.const_data_ptr<bool>() : nullptr; }
+  static T* data(const at::Tensor& t) { return t.mutable_data_ptr<T>(); }
+
+  cpu::HeadLayout<T> layout() const {
+    return {.query_heads = heads,
+            .key_heads = kv_heads,
+            .head_dim = head_dim,
+            .cosine = cosine.const_data_ptr<T>(),
+            .sine = sine.const_data_ptr<T>(),
+            .query_norm = value_of<T>(p.q_norm),
+            .key_norm = value_of<T>(p.k_norm),
+            .eps = spec.norm_eps};
+  }
+  cpu::AttentionShape shape() const {
+    return {
+        .query_heads = heads, .kv_heads = kv_heads, .head_dim = head_dim, .sequence_length = tokens / num_sequences};
+  }
+  // With QK norm the raw heads are kept beside the placed ones; else heads are placed where they are.
+  std::int64_t placed_stride() const { return p.q_norm != nullptr ? (heads + kv_heads) * head_dim : width; }
+  cpu::Heads<const T> query() const { return {data(placed), placed_stride()}; }
+  cpu::Heads<const T> key() const { return {data(placed) + inner, placed_stride()}; }
+  cpu::Heads<const T> value() const { return {data(qkv_TW) + (heads + kv_heads) * head_dim, width}; }
+
+  std::int64_t piece_length() const {
+    return spec.moe.router.aux_loss_level == model::AuxLossLevel::sequence ? tokens / num_sequences : tokens;
+  }
+  bool in_losses(std::int64_t token) const { return valid() == nullptr || valid()[token]; }
+  const double* slopes_of(std::int64_t token) const {
+    return slopes.empty() || !in_losses(token) ? nullptr
+                                               : slopes.data() + token / piece_length() * spec.moe.num_experts;
+  }
+};
+
+}  // namespace trireme::nn::fused
