@@ -57,12 +57,26 @@ model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& me
   return shape;
 }
 
+namespace {
+
+double stream_bytes(const plan::RunSpec& run, const model::SegmentShape& shape) {
+  return static_cast<double>(shape.tokens()) * run.model.hidden * size_of(run.device.dtype);
+}
+
+// What passes an exchange untouched: the residual stream, and the shared expert's input or output (whose gradient, after
+// combine, is the residual's own).
+double passing_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, Segment exchange, bool gradient) {
+  const bool shared = run.model.moe.shared_ffn > 0 && !(gradient && exchange == Segment::combine);
+  return stream_bytes(run, shape) * (shared ? 2 : 1);
+}
+
+}  // namespace
+
 double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const Buffer& b) {
   const double size = size_of(run.device.dtype);
-  const double stream = static_cast<double>(shape.tokens()) * run.model.hidden * size;
   if (b.kind == BufferKind::batch)  // tokens, targets, positions and documents in int64, weights in float32
     return static_cast<double>(shape.tokens()) * (4 * 8 + 4);
-  if (b.segment == Segment::none) return stream;
+  if (b.segment == Segment::none) return stream_bytes(run, shape);
   if (b.message) {
     // Received rows and, to the experts and back, their scores; the residual stream and the shared expert's part pass
     // through, held by this buffer once the one before is freed.
@@ -70,8 +84,7 @@ double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, 
     const double scores = b.segment == Segment::dispatch
                               ? static_cast<double>(shape.rows_received) * size_of(accumulate_dtype(run.device.dtype))
                               : 0;
-    const double passing = stream * (run.model.moe.shared_ffn > 0 ? 2 : 1);
-    return rows + scores + passing;
+    return rows + scores + passing_bytes(run, shape, b.segment, b.kind == BufferKind::gradient);
   }
   const model::SegmentMemory memory = model::segment_memory(run.model, b.segment, b.layer, shape);
   switch (b.kind) {
@@ -85,9 +98,15 @@ double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, 
 
 double workspace_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const plan::StagePlan& stage,
                        const plan::Action& a) {
-  if (a.kind == ActionKind::forward || a.kind == ActionKind::backward) {
-    const auto memory = model::segment_memory(run.model, a.segment, a.layer, shape);
-    return (a.kind == ActionKind::forward ? memory.forward_workspace : memory.backward_workspace).value;
+  if (a.kind == ActionKind::forward) return model::segment_memory(run.model, a.segment, a.layer, shape).forward_workspace.value;
+  // What passes through is one tensor in the buffer that is freed and in the one that is filled: while both are alive it
+  // is counted twice, and taken off here.
+  if (a.kind == ActionKind::all_to_all)
+    return -passing_bytes(run, shape, a.segment, a.pass == plan::Pass::backward);
+  if (a.kind == ActionKind::backward) {
+    const double workspace = model::segment_memory(run.model, a.segment, a.layer, shape).backward_workspace.value;
+    const bool passes = a.segment == Segment::experts || a.segment == Segment::combine;
+    return workspace - (passes ? stream_bytes(run, shape) : 0);
   }
   // A reduction in another dtype than the gradients' makes a copy of the bucket.
   if (a.kind == ActionKind::reduce && run.device.reduce_dtype != accumulate_dtype(run.device.dtype))

@@ -25,6 +25,7 @@ std::vector<plan::MemoryPart> constant_parts(const plan::RunSpec& run, const pla
 // as many as it sends. `threads` of the rank, at least 1.
 model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh, int threads, bool training = true);
 
+// A workspace may be negative: it takes off what two buffers that are alive at one time share.
 double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const plan::Buffer& buffer);
 double workspace_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const plan::StagePlan& stage,
                        const plan::Action& action);

@@ -163,7 +163,7 @@ class Pricer {
   }
 
   double workspace(const plan::StagePlan& stage, const Action& a) {
-    if (a.segment == Segment::none || a.lane != plan::Lane::compute) return workspace_bytes(run_, shape_, stage, a);
+    if (a.segment == Segment::none) return workspace_bytes(run_, shape_, stage, a);
     const Key key{a.kind, a.pass, a.segment, a.layer >= 0 && run_.model.is_moe(a.layer), -1, -1};
     const auto [at, fresh] = workspace_.try_emplace(key, 0);
     if (fresh) at->second = workspace_bytes(run_, shape_, stage, a);

@@ -178,6 +178,17 @@ TEST_F(Price, EveryBufferIsFreedAndMemoryReturnsToItsConstant) {
     EXPECT_NEAR(p.prediction.memory[s].points.back().bytes, p.priced.costs.stages[s].constant_bytes, 1e-3) << s;
 }
 
+TEST_F(Price, WhatPassesAnExchangeIsCountedOnce) {
+  // Dispatch: 32 rows come, 32 x 8 x 4 bytes and a score each; the residual stream, 16 x 8 x 4, is in the buffer sent, in
+  // the one received, and is taken off while both are alive.
+  const Priced priced = price(plan_, run_, platform_);
+  for (const plan::Action& a : plan_.stages[1].actions) {
+    if (a.kind != ActionKind::all_to_all || a.segment != model::Segment::dispatch || a.pass != model::Pass::forward) continue;
+    EXPECT_EQ(priced.costs.stages[1].buffer_bytes[a.allocates[0]], 1024 + 128 + 512);
+    EXPECT_EQ(priced.costs.stages[1].action_workspace_bytes[a.id], -512);
+  }
+}
+
 TEST(ThreadsOfRank, ShareTheCores) {
   platform::PlatformSpec p = flat_platform();  // 4 cores
   plan::RunSpec r = run();
