@@ -28,7 +28,7 @@ say "probe: what this machine is like"
 if [ -s runs/platform.toml ]; then
   echo "runs/platform.toml is there already"
 else
-  "$trireme" probe --ranks 4 --out runs/platform.toml
+  "$trireme" probe --ranks 4 --run "$config" --out runs/platform.toml
 fi
 
 say "plan: what the run will be like"
