@@ -14,7 +14,6 @@
 #include "parallel/thread_policy.h"
 #include "plan/run_files.h"
 #include "sim/price.h"
-#include "train/checkpoint/checkpoint_folder.h"
 #include "train/data/sequence_source.h"
 #include "trireme/platform_choice.h"
 #include "trireme/run_output.h"
@@ -74,14 +73,7 @@ void check_before_launch(const RankOptions& options, int num_ranks) {
   plan::resolve_mesh(options.run, num_ranks);
   train::open_training(options.run);
   train::open_evaluation(options.run);
-  const auto folder = options.run.folder / "checkpoints";
-  const auto latest = train::latest_checkpoint(folder);
-  if (!latest && options.resume == train::Resume::must)
-    throw ConfigError({.file = folder.string(), .allowed = "holds no complete checkpoint to resume from"});
-  if (latest && options.resume == train::Resume::never)
-    throw ConfigError({.file = options.run.file, .key = "folder", .value = options.run.folder.string(),
-                       .allowed = fmt::format("holds a checkpoint of step {}: give --resume, or name another folder",
-                                              latest->step)});
+  train::checkpoint_to_resume(options.run, options.resume);
 }
 
 int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Context& context) {

@@ -1,5 +1,4 @@
 #include "base/errors.h"
-#include "train/checkpoint/checkpoint_folder.h"
 #include "trireme/launch.h"
 #include "trireme/rank_process.h"
 

@@ -7,7 +7,6 @@
 #include "comm/liveness.h"
 #include "model/parameters.h"
 #include "nn/counting_allocator.h"
-#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint_reader.h"
 #include "train/checkpoint/checkpoint_writer.h"
 #include "train/checkpoint/training_tensors.h"
@@ -25,9 +24,23 @@ namespace {
 constexpr int max_skipped_in_a_row = 10;
 using Clock = std::chrono::steady_clock;
 
+std::filesystem::path checkpoint_folder(const plan::RunSpec& run) { return run.folder / "checkpoints"; }
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 }  // namespace
+
+std::optional<CheckpointInfo> checkpoint_to_resume(const plan::RunSpec& run, Resume resume) {
+  const auto folder = checkpoint_folder(run);
+  auto latest = latest_checkpoint(folder);
+  if (!latest && resume == Resume::must)
+    throw ConfigError({.file = folder.string(), .allowed = "holds no complete checkpoint to resume from"});
+  if (latest && resume == Resume::never)
+    throw ConfigError({.file = run.file, .key = "folder", .value = run.folder.string(),
+                       .allowed = fmt::format("holds a checkpoint of step {}: give --resume, or name another folder",
+                                              latest->step)});
+  return latest;
+}
 
 struct Trainer::State {
   const plan::RunSpec& run;
@@ -56,7 +69,6 @@ struct Trainer::State {
   void message(const std::string& text) const {
     if (options.on_message) options.on_message(text);
   }
-  std::filesystem::path checkpoint_folder() const { return run.folder / "checkpoints"; }
 
   void compare_hashes();
   void open(c10::intrusive_ptr<c10d::Store> store);
@@ -94,7 +106,7 @@ void Trainer::State::open(c10::intrusive_ptr<c10d::Store> store) {
   else
     barrier = std::make_shared<StoreCommitBarrier>(store, plan.mesh.world(), std::chrono::minutes(10));
   checkpoints = std::make_unique<CheckpointWriter>(
-      CheckpointWriterOptions{.folder = checkpoint_folder(), .rank = options.rank, .num_ranks = plan.mesh.world(),
+      CheckpointWriterOptions{.folder = checkpoint_folder(run), .rank = options.rank, .num_ranks = plan.mesh.world(),
                               .keep = run.checkpoint.keep, .model = run.model},
       barrier);
 }
@@ -106,13 +118,7 @@ void Trainer::State::load() {
         model->parameters(), AdamWOptions{.beta1 = run.train.optimizer.beta1, .beta2 = run.train.optimizer.beta2,
                                           .eps = run.train.optimizer.eps, .weight_decay = run.train.optimizer.weight_decay});
   };
-  const auto latest = latest_checkpoint(checkpoint_folder());
-  if (!latest && options.resume == Resume::must)
-    throw ConfigError({.file = checkpoint_folder().string(), .allowed = "holds no complete checkpoint to resume from"});
-  if (latest && options.resume == Resume::never)
-    throw ConfigError({.file = run.file, .key = "folder", .value = run.folder.string(),
-                       .allowed = fmt::format("holds checkpoints (newest: step {}) already; resume, or name another folder",
-                                              latest->step)});
+  const auto latest = checkpoint_to_resume(run, options.resume);
   if (latest) {
     const CheckpointReader reader(latest->path);
     make_optimizer();

@@ -10,6 +10,7 @@
 #include "comm/group.h"
 #include "parallel/step.h"
 #include "plan/plan.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/metrics/step_metrics.h"
 
 namespace c10d {
@@ -23,6 +24,10 @@ enum class Resume {
   if_any,  // from the newest checkpoint where there is one
   must,    // ConfigError where there is none
 };
+
+// The checkpoint of the run's folder that `resume` means; none: a fresh start. ConfigError where there is none and one must
+// be, or one that may not be trained over.
+std::optional<CheckpointInfo> checkpoint_to_resume(const plan::RunSpec& run, Resume resume);
 
 struct TrainerOptions {
   int rank = 0;
