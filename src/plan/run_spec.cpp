@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/pipeline/generators.h"
+#include "plan/runnable.h"
 
 namespace trireme::plan {
 namespace {
@@ -28,6 +29,15 @@ std::string one_of_names(ConfigTable& table, const char* key, const std::string&
   return name;
 }
 
+template <class Read>
+auto set_of_names(ConfigTable& table, const char* key, Read read) {
+  try {
+    return read(table.strings_or(key, {}));
+  } catch (const std::invalid_argument& e) {
+    table.fail(key, e.what());
+  }
+}
+
 LayoutSpec read_layout(ConfigTable t) {
   LayoutSpec s;
   s.pp = static_cast<int>(t.integer_or("pp", s.pp, 1, 1 << 20));
@@ -37,6 +47,25 @@ LayoutSpec read_layout(ConfigTable t) {
   s.stage_layers = t.integers_or("stage_layers", {});
   s.all_to_all = one_of_names(t, "all_to_all", s.all_to_all, pattern_names());
   s.bucket_MiB = t.number_or("bucket_MiB", s.bucket_MiB, 1e-6, 1e6);
+  s.tp = static_cast<int>(t.integer_or("tp", s.tp, 1, 1 << 20));
+  s.sequence_parallel = t.boolean_or("sequence_parallel", s.sequence_parallel);
+  s.cp = static_cast<int>(t.integer_or("cp", s.cp, 1, 1 << 20));
+  s.etp = static_cast<int>(t.integer_or("etp", s.etp, 1, 1 << 20));
+  s.virtual_stages = static_cast<int>(t.integer_or("virtual_stages", s.virtual_stages, 1, 1 << 20));
+  const std::string sharding = one_of_names(t, "sharding", name_of(s.sharding), sharding_names());
+  s.sharding = sharding_from_name(sharding);
+  s.shard_degree = static_cast<int>(t.integer_or("shard_degree", s.shard_degree, 0, 1 << 20));
+  s.expert_shard_degree = static_cast<int>(t.integer_or("expert_shard_degree", s.expert_shard_degree, 0, 1 << 20));
+  s.recompute = set_of_names(t, "recompute", recompute_from_names);
+  s.recompute_layers = static_cast<int>(t.integer_or("recompute_layers", s.recompute_layers, 0, 1 << 20));
+  s.swap = set_of_names(t, "swap", swap_from_names);
+  s.matrix_owners = t.boolean_or("matrix_owners", s.matrix_owners);
+  ConfigTable overlap = t.table("overlap");
+  s.overlap.gradients = overlap.boolean_or("gradients", s.overlap.gradients);
+  s.overlap.parameters = overlap.boolean_or("parameters", s.overlap.parameters);
+  s.overlap.tensor = overlap.boolean_or("tensor", s.overlap.tensor);
+  s.overlap.experts = overlap.boolean_or("experts", s.overlap.experts);
+  s.overlap.pipeline = overlap.boolean_or("pipeline", s.overlap.pipeline);
   return s;
 }
 
@@ -124,9 +153,13 @@ void check(const RunSpec& run, const ConfigTable& table) {
   if (l.pp > run.model.num_layers)
     table.fail("layout.pp", fmt::format("more stages than model.num_layers ({})", run.model.num_layers));
   if (!l.stage_layers.empty()) {
-    if (static_cast<int>(l.stage_layers.size()) != l.pp)
-      table.fail("layout.stage_layers", fmt::format("must have layout.pp ({}) entries", l.pp));
-    if (std::any_of(l.stage_layers.begin(), l.stage_layers.end(), [](auto n) { return n < 1; }) ||
+    if (static_cast<int>(l.stage_layers.size()) != l.pp * l.virtual_stages)
+      table.fail("layout.stage_layers",
+                 l.virtual_stages == 1 ? fmt::format("must have layout.pp ({}) entries", l.pp)
+                                       : fmt::format("must have layout.pp * layout.virtual_stages ({} * {}) entries", l.pp,
+                                                     l.virtual_stages));
+    const int fewest = l.virtual_stages == 1 ? 1 : 0;  // no-op slots fill up a grid of chunks
+    if (std::any_of(l.stage_layers.begin(), l.stage_layers.end(), [&](auto n) { return n < fewest; }) ||
         std::accumulate(l.stage_layers.begin(), l.stage_layers.end(), std::int64_t{0}) != run.model.num_layers)
       table.fail("layout.stage_layers",
                  fmt::format("must be positive and sum to model.num_layers ({})", run.model.num_layers));
@@ -217,6 +250,24 @@ std::string to_toml(const RunSpec& run) {
   line("stage_layers", fmt::format("[{}]", fmt::join(run.layout.stage_layers, ", ")));
   line("all_to_all", quoted(run.layout.all_to_all));
   line("bucket_MiB", run.layout.bucket_MiB);
+  line("tp", run.layout.tp);
+  line("sequence_parallel", run.layout.sequence_parallel);
+  line("cp", run.layout.cp);
+  line("etp", run.layout.etp);
+  line("virtual_stages", run.layout.virtual_stages);
+  line("sharding", quoted(name_of(run.layout.sharding)));
+  line("shard_degree", run.layout.shard_degree);
+  line("expert_shard_degree", run.layout.expert_shard_degree);
+  line("recompute", nlohmann::json(names_of(run.layout.recompute)).dump());
+  line("recompute_layers", run.layout.recompute_layers);
+  line("swap", nlohmann::json(names_of(run.layout.swap)).dump());
+  line("matrix_owners", run.layout.matrix_owners);
+  section("layout.overlap");
+  line("gradients", run.layout.overlap.gradients);
+  line("parameters", run.layout.overlap.parameters);
+  line("tensor", run.layout.overlap.tensor);
+  line("experts", run.layout.overlap.experts);
+  line("pipeline", run.layout.overlap.pipeline);
   section("batch");
   line("sequence_length", run.batch.sequence_length);
   line("micro_batch", run.batch.micro_batch);
@@ -262,6 +313,7 @@ Mesh resolve_mesh(const RunSpec& run, int num_ranks) {
     throw ConfigError({.file = run.file, .key = key, .value = fmt::format("{}", value), .allowed = std::move(allowed)});
   };
   TRIREME_CHECK(num_ranks >= 1, "{} ranks", num_ranks);
+  refuse_unrunnable(run);
   if (num_ranks % l.pp != 0) fail("layout.pp", l.pp, fmt::format("must divide the number of ranks ({})", num_ranks));
   const int dp = num_ranks / l.pp;
   if (l.dp != 0 && l.dp != dp)

@@ -8,20 +8,10 @@
 
 #include "base/dtype.h"
 #include "model/model_spec.h"
+#include "plan/layout_spec.h"
 #include "plan/mesh.h"
 
 namespace trireme::plan {
-
-struct LayoutSpec {
-  int pp = 1;
-  int dp = 0;                            // 0: follows from the number of ranks
-  int ep = 1;
-  std::string schedule = "1f1b";
-  std::vector<std::int64_t> stage_layers;  // layers of each stage; empty: as even as possible, the later ones fewer
-  std::string all_to_all = "flat";
-  double bucket_MiB = 25;                // gradient buckets
-  bool operator==(const LayoutSpec&) const = default;
-};
 
 struct BatchSpec {
   std::int64_t sequence_length = 256;
@@ -104,7 +94,8 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
 std::string to_toml(const RunSpec& run);
 
 // The mesh for this many ranks: dp follows where it is 0. ConfigError naming layout.pp / dp / ep / batch.global_batch
-// where they don't fit the ranks, the model's layers and experts, or the batch.
+// where they don't fit the ranks, the model's layers and experts, or the batch, or where the runtime can't run the layout
+// (plan/runnable.h).
 Mesh resolve_mesh(const RunSpec& run, int num_ranks);
 
 }  // namespace trireme::plan

@@ -102,7 +102,7 @@ TEST(RunSpec, WritesWhatItReads) {
 TEST(RunSpec, BadKeysAndTypes) {
   EXPECT_EQ(error_of({"layout.schedul=gpipe"}),
             "--set: layout.schedul = \"gpipe\": unknown key; did you mean layout.schedule?");
-  EXPECT_EQ(error_of({"layout.stages=3"}), "--set: layout.stages = 3: unknown key");
+  EXPECT_EQ(error_of({"layout.queues=3"}), "--set: layout.queues = 3: unknown key");
   EXPECT_EQ(error_of({}, std::string(kRun) + "[training]\nsteps = 3\n"),
             "configs/r.toml: training = { ... }: unknown key; did you mean train?");
   EXPECT_EQ(error_of({}, std::string("pp = 2\n") + kRun),
@@ -134,6 +134,41 @@ TEST(RunSpec, ValuesThatDoNotFit) {
             "--set: data.valid = \"\": is missing: train.eval_sequences asks for evaluation");
   EXPECT_EQ(error_of({"model.moe.num_experts=0"}),
             "configs/r.toml: layout.ep = 2: must be 1: the model has no experts");
+}
+
+TEST(RunSpec, LayoutsForPlanning) {
+  const std::vector<std::string> keys = {"layout.tp=4", "layout.cp=2", "layout.virtual_stages=2",
+                                         "layout.stage_layers=[2,1,1,0]", "layout.sharding=\"parameters\"",
+                                         "layout.recompute=[\"norm\",\"activation\"]", "layout.swap=[\"optimizer\"]",
+                                         "layout.overlap.experts=true"};
+  const RunSpec run = parse_run(kRun, "r.toml", keys);
+  EXPECT_EQ(run.layout.tp, 4);
+  EXPECT_EQ(run.layout.sharding, Sharding::parameters);
+  EXPECT_TRUE(run.layout.recompute.has(Recompute::norm));
+  EXPECT_TRUE(run.layout.recompute.has(Recompute::activation));
+  EXPECT_FALSE(run.layout.recompute.has(Recompute::layer));
+  EXPECT_THAT(names_of(run.layout.swap), ElementsAre("optimizer"));
+  EXPECT_TRUE(run.layout.overlap.experts);
+  EXPECT_EQ(parse_run(to_toml(run), "r.toml", {}).layout, run.layout);
+  EXPECT_THAT(error_of({"layout.recompute=[\"norms\"]"}), HasSubstr("\"norms\" is none of layer, attention"));
+  EXPECT_THAT(error_of({"layout.sharding=\"zero3\""}), HasSubstr("none, optimizer, gradients, parameters"));
+  EXPECT_THAT(error_of({"layout.virtual_stages=2", "layout.stage_layers=[2,2]"}), HasSubstr("(2 * 2) entries"));
+}
+
+TEST(RunSpec, WhatTheRuntimeCannotRunIsRefused) {
+  for (const char* key : {"layout.tp=2", "layout.cp=2", "layout.etp=2", "layout.virtual_stages=2",
+                          "layout.sharding=\"optimizer\"", "layout.recompute=[\"layer\"]",
+                          "layout.swap=[\"activations\"]", "layout.matrix_owners=true", "layout.overlap.experts=true"}) {
+    const RunSpec run = parse_run(kRun, "r.toml", {key});
+    try {
+      resolve_mesh(run, 8);
+      ADD_FAILURE() << key;
+    } catch (const ConfigError& e) {
+      const std::string name = std::string(key).substr(0, std::string(key).find_first_of("=", 8));
+      EXPECT_THAT(e.what(), HasSubstr(name.substr(0, name.find('.', 7)))) << key;
+      EXPECT_THAT(e.what(), HasSubstr("in a training run"));
+    }
+  }
 }
 
 TEST(RunSpec, ModelFromAFile) {

@@ -1,0 +1,46 @@
+// What an estimate is of: a model in a layout with a batch and a precision. Everything in it is a value of the user's;
+// nothing is guessed here. Machines are platform::PlatformSpec, software a platform::StackProfile.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "model/model_spec.h"
+#include "plan/layout_spec.h"
+#include "plan/run_spec.h"
+
+namespace trireme::sim {
+
+// The number format of matmuls. Weights, gradients and states have formats of their own in `Precision`.
+enum class ComputeFormat { float32, bfloat16, float16, float8, mxfp8, nvfp4 };
+
+struct Precision {
+  ComputeFormat compute = ComputeFormat::bfloat16;
+  double weight_bytes = 2;      // an element of the parameters that the forward uses
+  double gradient_bytes = 4;    // of the accumulated gradients
+  double master_bytes = 4;      // 0: no master weights
+  double moment_bytes = 8;      // of all moments of an element together (AdamW 2 x 4, Muon 1 x 4)
+  double reduce_bytes = 4;      // an element of a gradient in a message
+  double gather_bytes = 2;      // an element of a parameter in a message
+  double activation_bytes = 2;
+  double dispatch_bytes = 2;    // an element of a routed row in a message, forward; combine and backward use 2
+  bool operator==(const Precision&) const = default;
+};
+
+// Rows per expert: balanced, spread with a coefficient of variation, or as counted.
+struct ExpertLoad {
+  double cv = 0;                // standard deviation of rows per expert over their mean
+  std::vector<double> counts;   // of each expert; comes before cv
+  bool operator==(const ExpertLoad&) const = default;
+};
+
+struct Setting {
+  model::ModelSpec model;
+  plan::LayoutSpec layout;
+  plan::BatchSpec batch;
+  Precision precision;
+  ExpertLoad load;
+  int num_devices = 1;
+  bool operator==(const Setting&) const = default;
+};
+
+}  // namespace trireme::sim
