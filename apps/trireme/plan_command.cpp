@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "model/untrainable.h"
 #include "plan/plan.h"
 #include "plan/run_spec.h"
 #include "report/html_page.h"
@@ -44,6 +45,7 @@ void print_terms(const sim::Priced& priced) {
 
 void plan_command(const Options& o) {
   const plan::RunSpec run = plan::load_run(o.run, o.set);
+  model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
   const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run));
   const platform::PlatformSpec platform = choose_platform(o.platform, run);
   const plan::Plan plan = plan::make_training_plan(run, mesh);

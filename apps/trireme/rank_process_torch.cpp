@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "comm/liveness.h"
+#include "model/untrainable.h"
 #include "nn/counting_allocator.h"
 #include "parallel/thread_policy.h"
 #include "plan/run_files.h"
@@ -70,6 +71,7 @@ void write_run_folder(const plan::RunSpec& run, const Planned& planned) {
 }  // namespace
 
 void check_before_launch(const RankOptions& options, int num_ranks) {
+  model::refuse_untrainable(options.run.model, options.run.file);
   plan::resolve_mesh(options.run, num_ranks);
   train::open_training(options.run);
   train::open_evaluation(options.run);

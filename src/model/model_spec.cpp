@@ -1,5 +1,6 @@
 #include "model/model_spec.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/errors.h"
@@ -8,161 +9,66 @@
 namespace trireme::model {
 namespace {
 
-constexpr double unbounded = 1e300;
-
-Family family_from(const std::string& name) {
-  if (name == "mixtral") return Family::mixtral;
-  if (name == "qwen3_moe") return Family::qwen3_moe;
-  return Family::trireme;
-}
-
-void read_attention(ConfigTable table, AttentionSpec& a, int hidden) {
-  a.num_heads = static_cast<int>(table.integer("num_heads", 1, INT32_MAX));
-  a.num_kv_heads = static_cast<int>(table.integer_or("num_kv_heads", a.num_heads, 1, INT32_MAX));
-  if (!table.has("head_dim") && hidden % a.num_heads != 0)
-    table.fail("num_heads", fmt::format("must divide model.hidden ({}) where head_dim is not given", hidden));
-  a.head_dim = static_cast<int>(table.integer_or("head_dim", hidden / a.num_heads, 1, INT32_MAX));
-  a.qk_norm = table.boolean_or("qk_norm", a.qk_norm);
-  a.bias = table.boolean_or("bias", a.bias);
-  a.output_bias = table.boolean_or("output_bias", a.output_bias);
-  a.rope_theta = table.number_or("rope_theta", a.rope_theta, 1e-300, unbounded);
-}
-
-void read_router(ConfigTable table, RouterSpec& r, bool moe) {
-  r.top_k = static_cast<int>(moe ? table.integer("top_k", 1, INT32_MAX) : table.integer_or("top_k", 0, 0, INT32_MAX));
-  r.score = table.one_of_or("score", "softmax", {"softmax", "sigmoid"}) == "sigmoid" ? ScoreFunction::sigmoid
-                                                                                     : ScoreFunction::softmax;
-  r.renormalise = table.boolean_or("renormalise", r.renormalise);
-  r.scale = table.number_or("scale", r.scale, 1e-300, unbounded);
-  r.num_groups = static_cast<int>(table.integer_or("num_groups", r.num_groups, 1, INT32_MAX));
-  r.top_groups = static_cast<int>(table.integer_or("top_groups", r.num_groups, 1, INT32_MAX));
-  r.selection_bias = table.boolean_or("selection_bias", r.selection_bias);
-  r.selection_bias_rate = table.number_or("selection_bias_rate", r.selection_bias_rate, 0, unbounded);
-  r.aux_loss_coefficient = table.number_or("aux_loss_coefficient", r.aux_loss_coefficient, 0, unbounded);
-  r.aux_loss_level = table.one_of_or("aux_loss_level", "sequence", {"sequence", "micro_batch"}) == "sequence"
-                         ? AuxLossLevel::sequence
-                         : AuxLossLevel::micro_batch;
-  r.z_loss_coefficient = table.number_or("z_loss_coefficient", r.z_loss_coefficient, 0, unbounded);
-}
-
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump();
+// Whether a layer is one of those that come every `period` layers.
+bool falls_on(int layer, int period, int offset) {
+  return period > 0 && layer % period == offset;
 }
 
 }  // namespace
 
-void validate(const ModelSpec& spec, const std::string& file) {
-  const auto require = [&](bool holds, const char* key, const auto& value, std::string allowed) {
-    if (!holds)
-      throw ConfigError({.file = file, .key = key, .value = fmt::format("{}", value), .allowed = std::move(allowed)});
+Mixer ModelSpec::mixer(int layer) const {
+  if (layer >= num_layers) return Mixer::attention;
+  if (!pattern.empty()) {
+    const char letter = pattern[static_cast<std::size_t>(layer)];
+    return letter == '*' ? Mixer::attention : letter == 'M' ? Mixer::linear : Mixer::none;
+  }
+  const bool hybrid = linear.kind != LinearMixerKind::none;
+  return hybrid && !falls_on(layer, linear.attention_every, linear.attention_offset) ? Mixer::linear : Mixer::attention;
+}
+
+FeedForward ModelSpec::feed_forward(int layer) const {
+  const bool experts = moe.num_experts > 0;
+  if (layer >= num_layers) return experts ? FeedForward::moe : FeedForward::dense;
+  if (!pattern.empty()) {
+    const char letter = pattern[static_cast<std::size_t>(layer)];
+    return letter == 'E' ? FeedForward::moe : letter == '-' ? FeedForward::dense : FeedForward::none;
+  }
+  const bool routed =
+      experts && layer >= num_dense_layers && (moe.every == 1 || falls_on(layer, moe.every, moe.offset));
+  return routed ? FeedForward::moe : FeedForward::dense;
+}
+
+int ModelSpec::num_moe_layers() const {
+  int count = 0;
+  for (int layer = 0; layer < num_layers; ++layer) count += is_moe(layer) ? 1 : 0;
+  return count;
+}
+
+int ModelSpec::window(int layer) const {
+  if (attention.window == 0 || mixer(layer) != Mixer::attention) return 0;
+  return falls_on(layer, attention.full_every, attention.full_offset) ? 0 : attention.window;
+}
+
+int ModelSpec::compression(int layer) const {
+  const auto index = static_cast<std::size_t>(layer);
+  return index < attention.compression.size() ? attention.compression[index] : 0;
+}
+
+ModelSpec with_layers(ModelSpec spec, int num_layers, int num_dense_layers) {
+  TRIREME_CHECK(num_layers >= 1, "a model of {} layers", num_layers);
+  const auto size = static_cast<std::size_t>(num_layers);
+  // A longer model goes on with what its last layers alternate between.
+  const auto stretch = [&](auto& entries) {
+    if (entries.empty()) return;
+    if (entries.size() == 1) entries.push_back(entries[0]);
+    while (entries.size() < size) entries.push_back(entries[entries.size() - 2]);
+    entries.resize(size);
   };
-  const AttentionSpec& a = spec.attention;
-  const RouterSpec& r = spec.moe.router;
-  require(spec.vocab_size >= 1, "model.vocab_size", spec.vocab_size, "must be at least 1");
-  require(spec.hidden >= 1, "model.hidden", spec.hidden, "must be at least 1");
-  require(spec.num_layers >= 1, "model.num_layers", spec.num_layers, "must be at least 1");
-  require(spec.num_dense_layers >= 0 && spec.num_dense_layers <= spec.num_layers, "model.num_dense_layers",
-          spec.num_dense_layers, fmt::format("must lie in [0, model.num_layers ({})]", spec.num_layers));
-  const bool dense = spec.moe.num_experts == 0 || spec.num_dense_layers > 0;
-  require(!dense || spec.dense_ffn >= 1, "model.dense_ffn", spec.dense_ffn,
-          "must be at least 1: the model has dense layers");
-  require(spec.norm_eps > 0, "model.norm_eps", spec.norm_eps, "must be positive");
-  require(spec.init_std > 0, "model.init_std", spec.init_std, "must be positive");
-  require(a.num_heads >= 1, "model.attention.num_heads", a.num_heads, "must be at least 1");
-  require(a.num_kv_heads >= 1 && a.num_heads % a.num_kv_heads == 0, "model.attention.num_kv_heads", a.num_kv_heads,
-          fmt::format("must divide model.attention.num_heads ({})", a.num_heads));
-  require(a.head_dim >= 2 && a.head_dim % 2 == 0, "model.attention.head_dim", a.head_dim,
-          "must be even and at least 2: rotary positions turn pairs");
-  require(a.rope_theta > 0, "model.attention.rope_theta", a.rope_theta, "must be positive");
-  if (spec.moe.num_experts == 0) return;
-
-  const int experts = spec.moe.num_experts;
-  require(experts >= 1, "model.moe.num_experts", experts, "must not be negative");
-  require(spec.moe.expert_ffn >= 1, "model.moe.expert_ffn", spec.moe.expert_ffn, "must be at least 1");
-  require(spec.moe.shared_ffn >= 0, "model.moe.shared_ffn", spec.moe.shared_ffn, "must not be negative");
-  require(r.top_k >= 1 && r.top_k <= experts, "model.moe.router.top_k", r.top_k,
-          fmt::format("must lie in [1, model.moe.num_experts ({})]", experts));
-  require(r.scale > 0, "model.moe.router.scale", r.scale, "must be positive");
-  require(r.num_groups >= 1 && experts % r.num_groups == 0, "model.moe.router.num_groups", r.num_groups,
-          fmt::format("must divide model.moe.num_experts ({})", experts));
-  const int group_size = experts / r.num_groups;
-  require(r.num_groups == 1 || group_size >= 2, "model.moe.router.num_groups", r.num_groups,
-          "leaves groups of one expert: a group is scored by its two best");
-  require(r.top_groups >= 1 && r.top_groups <= r.num_groups, "model.moe.router.top_groups", r.top_groups,
-          fmt::format("must lie in [1, model.moe.router.num_groups ({})]", r.num_groups));
-  require(r.top_k <= r.top_groups * group_size, "model.moe.router.top_k", r.top_k,
-          fmt::format("must be at most the {} experts of model.moe.router.top_groups ({}) groups",
-                      r.top_groups * group_size, r.top_groups));
-  require(r.aux_loss_coefficient >= 0, "model.moe.router.aux_loss_coefficient", r.aux_loss_coefficient,
-          "must not be negative");
-  require(r.z_loss_coefficient >= 0, "model.moe.router.z_loss_coefficient", r.z_loss_coefficient,
-          "must not be negative");
-}
-
-ModelSpec read_model(ConfigTable& table) {
-  ModelSpec spec;
-  spec.name = table.string_or("name", spec.name);
-  spec.family = family_from(table.one_of_or("family", "trireme", {"trireme", "mixtral", "qwen3_moe"}));
-  spec.vocab_size = table.integer("vocab_size", 1, INT32_MAX);
-  spec.hidden = static_cast<int>(table.integer("hidden", 1, INT32_MAX));
-  spec.num_layers = static_cast<int>(table.integer("num_layers", 1, INT32_MAX));
-  spec.num_dense_layers = static_cast<int>(table.integer_or("num_dense_layers", 0, 0, INT32_MAX));
-  spec.dense_ffn = static_cast<int>(table.integer_or("dense_ffn", 0, 0, INT32_MAX));
-  spec.norm_eps = table.number_or("norm_eps", spec.norm_eps);
-  spec.tied_embeddings = table.boolean_or("tied_embeddings", spec.tied_embeddings);
-  spec.init_std = table.number_or("init_std", spec.init_std);
-  read_attention(table.table("attention"), spec.attention, spec.hidden);
-
-  ConfigTable moe = table.table("moe");
-  spec.moe.num_experts = static_cast<int>(moe.integer_or("num_experts", 0, 0, INT32_MAX));
-  spec.moe.expert_ffn = static_cast<int>(moe.integer_or("expert_ffn", 0, 0, INT32_MAX));
-  spec.moe.shared_ffn = static_cast<int>(moe.integer_or("shared_ffn", 0, 0, INT32_MAX));
-  read_router(moe.table("router"), spec.moe.router, spec.moe.num_experts > 0);
-  validate(spec, table.file());
+  stretch(spec.pattern);
+  stretch(spec.attention.compression);
+  spec.num_layers = num_layers;
+  spec.num_dense_layers = std::min(num_dense_layers >= 0 ? num_dense_layers : spec.num_dense_layers, num_layers);
   return spec;
-}
-
-std::string to_toml(const ModelSpec& spec) {
-  const AttentionSpec& a = spec.attention;
-  const RouterSpec& r = spec.moe.router;
-  const char* families[] = {"trireme", "mixtral", "qwen3_moe"};
-  std::string out = "[model]\n";
-  const auto line = [&](const char* key, const auto& value) { out += fmt::format("{} = {}\n", key, value); };
-  line("name", quoted(spec.name));
-  line("family", quoted(families[static_cast<int>(spec.family)]));
-  line("vocab_size", spec.vocab_size);
-  line("hidden", spec.hidden);
-  line("num_layers", spec.num_layers);
-  line("num_dense_layers", spec.num_dense_layers);
-  line("dense_ffn", spec.dense_ffn);
-  line("norm_eps", spec.norm_eps);
-  line("tied_embeddings", spec.tied_embeddings);
-  line("init_std", spec.init_std);
-  out += "\n[model.attention]\n";
-  line("num_heads", a.num_heads);
-  line("num_kv_heads", a.num_kv_heads);
-  line("head_dim", a.head_dim);
-  line("qk_norm", a.qk_norm);
-  line("bias", a.bias);
-  line("output_bias", a.output_bias);
-  line("rope_theta", a.rope_theta);
-  out += "\n[model.moe]\n";
-  line("num_experts", spec.moe.num_experts);
-  line("expert_ffn", spec.moe.expert_ffn);
-  line("shared_ffn", spec.moe.shared_ffn);
-  out += "\n[model.moe.router]\n";
-  line("top_k", r.top_k);
-  line("score", r.score == ScoreFunction::sigmoid ? "\"sigmoid\"" : "\"softmax\"");
-  line("renormalise", r.renormalise);
-  line("scale", r.scale);
-  line("num_groups", r.num_groups);
-  line("top_groups", r.top_groups);
-  line("selection_bias", r.selection_bias);
-  line("selection_bias_rate", r.selection_bias_rate);
-  line("aux_loss_coefficient", r.aux_loss_coefficient);
-  line("aux_loss_level", r.aux_loss_level == AuxLossLevel::sequence ? "\"sequence\"" : "\"micro_batch\"");
-  line("z_loss_coefficient", r.z_loss_coefficient);
-  return out;
 }
 
 ModelSpec load_model(const std::filesystem::path& path, const std::vector<std::string>& overrides) {

@@ -121,7 +121,7 @@ TEST(ModelSpec, ValuesThatDoNotFitAreNamed) {
       error_with({"model.moe.router.num_groups=4", "model.moe.router.top_groups=1", "model.moe.router.top_k=3"}),
       "m.toml: model.moe.router.top_k = 3: must be at most the 2 experts of model.moe.router.top_groups (1) groups");
   EXPECT_EQ(error_with({"model.moe.router.score=relu"}),
-            "--set: model.moe.router.score = \"relu\": must be one of softmax, sigmoid");
+            "--set: model.moe.router.score = \"relu\": must be one of softmax, sigmoid, sqrt_softplus");
   EXPECT_EQ(error_with({"model.moe.experts=4"}),
             "--set: model.moe.experts = 4: unknown key; did you mean model.moe.num_experts?");
   EXPECT_THAT(error_with({"model.vocab_size=0"}), HasSubstr("model.vocab_size = 0"));
