@@ -32,14 +32,14 @@ Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, c
   }
 
   for (int slot = 0; slot < static_cast<int>(row.size()); ++slot) {
-    const auto [kind, mb, chunk] = row[slot];
+    const auto [kind, mb, chunk, joined] = row[slot];
     const auto segments = places(model, chunks.at(chunk));
     const int count = static_cast<int>(segments.size());
     const auto buffer = [&](BufferKind what, const Place& place) {
       return Buffer{.kind = what, .segment = place.segment, .mb = mb, .chunk = chunk, .layer = place.layer};
     };
-    TRIREME_CHECK(kind == SlotKind::forward || kind == SlotKind::backward,
-                  "split backward slots are lowered by no pass yet");
+    TRIREME_CHECK(!joined && (kind == SlotKind::forward || kind == SlotKind::backward),
+                  "split backward and joined slots are lowered by no pass");
     if (kind == SlotKind::forward) {
       int previous = chunks[chunk].embed ? -1 : d.add_buffer(buffer(BufferKind::boundary, {}));
       for (const Place& place : segments) {

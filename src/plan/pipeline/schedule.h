@@ -5,19 +5,30 @@
 //   stage 1 | F0 B0 F1 B1 F2 B2
 //
 // A slot is KIND MICRO-BATCH [. CHUNK]: F forward, B backward (input and weight gradients), I input gradient,
-// W weight gradient; chunk c of stage s is the (c * stages + s)-th piece of the model unless a stage map says otherwise.
+// W weight gradient; "-" does nothing. Two slots joined by + are executed together, as one: "F3.1+B2" overlaps a forward
+// with a backward of another micro-batch.
+//
+// Chunk c of stage s is the (c * stages + s)-th piece of the model unless the row says which pieces its chunks are:
+// "stage 0 (0 7) | ..." holds the first and the last of eight (a V); "-" there is an empty chunk, which has no slots.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace trireme::plan {
 
-enum class SlotKind : char { forward = 'F', backward = 'B', input_gradient = 'I', weight_gradient = 'W' };
+enum class SlotKind : char {
+  forward = 'F',
+  backward = 'B',
+  input_gradient = 'I',
+  weight_gradient = 'W',
+  no_op = '-'  // has neither micro-batch nor chunk (both 0)
+};
 
 struct Slot {
   SlotKind kind = SlotKind::forward;
   int mb = 0;
   int chunk = 0;
+  bool joined = false;  // runs together with the slot after it: a forward and a backward (or input gradient), in any order
   bool operator==(const Slot&) const = default;
 };
 
@@ -27,19 +38,35 @@ struct Schedule {
   int num_micro_batches = 1;
   int num_chunks = 1;  // a stage
   bool forward_only = false;
-  std::vector<std::vector<Slot>> rows;  // by stage
+  std::vector<std::vector<Slot>> rows;   // by stage
+  std::vector<std::vector<int>> pieces;  // [stage][chunk]: which piece of the model, -1: empty; none: the rule above
   bool operator==(const Schedule&) const = default;
 };
 
 std::string to_text(const Schedule& schedule);
+std::string to_text(const Slot& slot);
 Schedule parse_schedule(const std::string& text);  // ConfigError with the line
 
 // Empty when right; else what is wrong, one line each: a slot missing or twice, a backward before its forward, a
-// weight gradient before its input gradient, rows that wait for one another (the grid is executed with unlimited
-// buffers: a row that can't go on names its slot).
+// weight gradient before its input gradient, slots joined that can't be, pieces that are not a model, rows that wait for
+// one another (the grid is executed with unlimited buffers: a row that can't go on names its slot).
 std::vector<std::string> problems(const Schedule& schedule);
 
-// Highest number of micro-batches whose forward is done and whose backward is not, on a stage.
+// Which piece of the model a stage's chunk is; -1: empty.
+int piece_of(const Schedule& schedule, int stage, int chunk);
+int num_pieces(const Schedule& schedule);  // without the empty ones
+
+// The stage map of a V of two chunks: stage s holds pieces s and 2 * stages - 1 - s, so the last piece is on stage 0.
+std::vector<std::vector<int>> v_shape(int num_stages);
+
+// The same schedule without the pieces listed (by their number in `schedule`): their chunks become empty, their slots
+// "-", and the pieces after them move up. For models whose layers don't fill every chunk.
+Schedule without_pieces(const Schedule& schedule, const std::vector<int>& dropped);
+// The same schedule without the micro-batches from `num_micro_batches` on.
+Schedule first_micro_batches(const Schedule& schedule, int num_micro_batches);
+
+// Highest number of forwards (of any chunk) that are done and whose backward is not, on a stage. A joined pair holds its
+// forward's before it gives its backward's free.
 int peak_in_flight(const Schedule& schedule, int stage);
 
 }  // namespace trireme::plan
