@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.h"
+#include "platform/datasheet_file.h"
 
 namespace trireme::platform {
 
@@ -46,10 +47,14 @@ void check(const PlatformSpec& p, const std::string& file_name) {
   const Checker c{file_name};
   const auto key = [](const char* table, std::size_t i) { return fmt::format("{}[{}]", table, i); };
   const Device& d = p.device;
-  c.at_least_one("device.peak", d.peaks);
-  c.at_least_one("device.gemm", d.gemm);
-  c.at_least_one("device.memory", d.memory);
-  c.at_least_one("link", p.links);
+  if (p.datasheet.empty()) {
+    c.at_least_one("device.peak", d.peaks);
+    c.at_least_one("device.gemm", d.gemm);
+    c.at_least_one("device.memory", d.memory);
+    c.at_least_one("link", p.links);
+  } else {
+    check_datasheet(p.datasheet, file_name);
+  }
   for (std::size_t i = 0; i < d.gemm.size(); ++i) {
     const auto& t = d.gemm[i];
     c.columns(key("device.gemm", i), {{"m", &t.m}, {"n", &t.n}, {"k", &t.k}, {"GFLOPps", &t.flops_per_s}});

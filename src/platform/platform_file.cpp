@@ -10,6 +10,7 @@
 #include "base/config_table.h"
 #include "base/errors.h"
 #include "base/units.h"
+#include "platform/datasheet_file.h"
 #include "platform/platform_checks.h"
 
 namespace trireme::platform {
@@ -19,7 +20,7 @@ namespace {
 constexpr double giga = 1e9, micro = 1e-6;
 
 Source read_source(ConfigTable& t) {
-  return t.one_of_or("source", "guess", {"guess", "measured"}) == "measured" ? Source::measured : Source::guess;
+  return nlohmann::json(t.one_of_or("source", "guess", {"guess", "measured", "datasheet"})).get<Source>();
 }
 
 DType read_dtype(ConfigTable& t) {
@@ -41,8 +42,7 @@ Device read_device(ConfigTable t) {
   d.kind = t.one_of_or("kind", d.kind, {"cpu", "cuda"});
   d.memory_bytes = t.number("memory_GiB", 1e-3) * GiB;
   d.launch_s = t.number("launch_us", 0) * micro;
-  d.launch_source = t.one_of_or("launch_source", "guess", {"guess", "measured"}) == "measured" ? Source::measured
-                                                                                              : Source::guess;
+  d.launch_source = nlohmann::json(t.one_of_or("launch_source", "guess", {"guess", "measured"})).get<Source>();
   for (ConfigTable& p : t.tables("peak"))
     d.peaks.push_back({.dtype = read_dtype(p), .source = read_source(p), .flops_per_s = p.number("GFLOPps", 1e-6) * giga});
   for (ConfigTable& c : t.tables("gemm"))
@@ -106,9 +106,26 @@ PlatformSpec parse_platform(const std::string& toml, const std::string& file_nam
                              .ranks = static_cast<int>(c.integer("ranks", 2)), .source = read_source(c),
                              .bytes = column(c, "bytes"), .seconds = column(c, "us", micro)});
   }
+  if (t.has("datasheet")) p.datasheet = read_datasheet(t.table("datasheet"));
   t.finish();
   check(p, file_name);
   return p;
+}
+
+void to_json(nlohmann::json& j, const PlatformSpec& p) {
+  j = {{"name", p.name},           {"device", p.device}, {"host", p.host},
+       {"framework", p.framework}, {"links", p.links},   {"collectives", p.collectives}};
+  if (!p.datasheet.empty()) j["datasheet"] = p.datasheet;
+}
+
+void from_json(const nlohmann::json& j, PlatformSpec& p) {
+  j.at("name").get_to(p.name);
+  j.at("device").get_to(p.device);
+  j.at("host").get_to(p.host);
+  j.at("framework").get_to(p.framework);
+  j.at("links").get_to(p.links);
+  j.at("collectives").get_to(p.collectives);
+  if (j.contains("datasheet")) j.at("datasheet").get_to(p.datasheet);
 }
 
 namespace {
@@ -218,6 +235,7 @@ std::string to_toml(const PlatformSpec& p) {
   for (const CollectiveTable& c : p.collectives)
     out += fmt::format("\n[[collective]]\nkind = \"{}\"\nlevel = \"{}\"\nranks = {}\nsource = \"{}\"\nbytes = {}\nus = {}\n",
                        name(c.kind), c.level, c.ranks, name(c.source), list(c.bytes), list(c.seconds, micro));
+  if (!p.datasheet.empty()) out += "\n" + to_toml(p.datasheet);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // What a machine is like, as a value: the efficiency curves of its device, its host, its links by level, and how fast
 // its collectives were found to be. A file of it is written by `trireme probe` or by hand (docs/platform_file.md).
+// Instead of curves, or beside them, it holds what data sheets say (platform/datasheet.h).
 // Every table says where its numbers come from. Tables are columns: entry i of each array is one point.
 #pragma once
 #include <cstdint>
@@ -9,11 +10,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.h"
+#include "platform/datasheet.h"
 
 namespace trireme::platform {
 
-enum class Source { guess, measured };
-NLOHMANN_JSON_SERIALIZE_ENUM(Source, {{Source::guess, "guess"}, {Source::measured, "measured"}})
+enum class Source { guess, measured, datasheet };
+NLOHMANN_JSON_SERIALIZE_ENUM(Source, {{Source::guess, "guess"}, {Source::measured, "measured"},
+                                      {Source::datasheet, "datasheet"}})
 
 struct Peak {
   DType dtype = DType::float32;
@@ -143,6 +146,7 @@ struct PlatformSpec {
   Framework framework;
   std::vector<Link> links;
   std::vector<CollectiveTable> collectives;
+  Datasheet datasheet;  // may be empty; where it is not, the curves and links above may be
   bool operator==(const PlatformSpec&) const = default;
 };
 
@@ -160,6 +164,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Host, cores, memory_bytes, ranks, busy)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, level, source, latency_s, bytes, bytes_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveTable, kind, level, ranks, source, bytes, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Framework, baseline_bytes, communication_core_share, source)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlatformSpec, name, device, host, framework, links, collectives)
+void to_json(nlohmann::json& j, const PlatformSpec& spec);
+void from_json(const nlohmann::json& j, PlatformSpec& spec);  // "datasheet" may be absent
 
 }  // namespace trireme::platform
