@@ -4,68 +4,56 @@
 #include <numeric>
 
 #include "base/errors.h"
+#include "model/flops.h"
+#include "model/parameter_lister.h"
+#include "model/parameter_parts.h"
 
 namespace trireme::model {
 namespace {
 
-// Appends parameters of one layer or end, which share a prefix and a layer number.
-struct Lister {
-  std::vector<ParameterSpec>& out;
-  int layer = -1;
+void list_moe(const ModelSpec& spec, ParameterLister& list) {
+  const MoeSpec& m = spec.moe;
+  const std::int64_t hidden = spec.hidden, width = m.latent_dim > 0 ? m.latent_dim : hidden;
+  list.linear("router", m.num_experts, hidden, Segment::attention, m.router.bias);
+  if (m.latent_dim > 0) list.linear("latent_in", m.latent_dim, hidden, Segment::attention);
+  for (int e = 0; e < m.num_experts; ++e)
+    list.feed_forward(fmt::format("experts.{}", e), width, m.expert_ffn, Segment::experts, m.expert_bias, e);
+  if (m.latent_dim > 0) list.linear("latent_out", hidden, m.latent_dim, Segment::combine);
+  if (m.shared_ffn > 0) list.feed_forward("shared", hidden, m.shared_ffn, Segment::experts, false);
+  if (m.shared_gate) list.linear("shared_gate", 1, hidden, Segment::experts);
+}
 
-  void add(std::string name, std::vector<std::int64_t> shape, Segment segment, int expert = -1,
-           Init init = Init::normal) {
-    ParameterSpec p{.name = std::move(name),
-                    .shape = std::move(shape),
-                    .layer = layer,
-                    .segment = segment,
-                    .expert = expert,
-                    .init = init};
-    p.weight_decay = p.shape.size() > 1;  // matrices yes; norms and biases no
-    out.push_back(std::move(p));
+// `layer` as of ModelSpec::mixer, which counts on for MTP blocks.
+void list_layer(const ModelSpec& spec, int layer, ParameterLister& list) {
+  const std::int64_t n = spec.residual_streams, mixes = (2 + n) * n;
+  if (spec.mixer(layer) != Mixer::none) {
+    list.norm("attention_norm", Segment::attention);
+    list_mixer(spec, layer, list);
+    if (spec.sandwich_norms) list.norm("post_attention_norm", Segment::attention);
+    list.streams("attention_streams", mixes, 3, Segment::attention);
   }
-  void norm(const std::string& name, std::int64_t width, Segment segment) {
-    add(name + ".weight", {width}, segment, -1, Init::ones);
-  }
-  void gated(const std::string& prefix, std::int64_t hidden, std::int64_t ffn, Segment segment, int expert = -1) {
-    add(prefix + ".gate.weight", {ffn, hidden}, segment, expert);
-    add(prefix + ".up.weight", {ffn, hidden}, segment, expert);
-    add(prefix + ".down.weight", {hidden, ffn}, segment, expert);
-  }
-};
-
-void add_layer(const ModelSpec& spec, int layer, std::vector<ParameterSpec>& out) {
-  Lister list{out, layer};
-  const AttentionSpec& a = spec.attention;
-  const std::int64_t hidden = spec.hidden, q = std::int64_t{a.num_heads} * a.head_dim,
-                     kv = std::int64_t{a.num_kv_heads} * a.head_dim;
-  const std::string prefix = fmt::format("layers.{}.", layer), attention = prefix + "attention.";
-
-  list.norm(prefix + "attention_norm", hidden, Segment::attention);
-  const auto project = [&](const char* name, std::int64_t rows, std::int64_t columns, bool bias) {
-    list.add(attention + name + ".weight", {rows, columns}, Segment::attention);
-    if (bias) list.add(attention + name + ".bias", {rows}, Segment::attention, -1, Init::zeros);
-  };
-  project("q", q, hidden, a.bias);
-  project("k", kv, hidden, a.bias);
-  project("v", kv, hidden, a.bias);
-  project("o", hidden, q, a.output_bias);
-  if (a.qk_norm) {
-    list.norm(attention + "q_norm", a.head_dim, Segment::attention);
-    list.norm(attention + "k_norm", a.head_dim, Segment::attention);
-  }
-
+  const FeedForward ffn = spec.feed_forward(layer);
+  if (ffn == FeedForward::none) return;
   // The second norm feeds the router, so it lies in `attention` in an MoE layer and in `mlp` in a dense one.
-  if (!spec.is_moe(layer)) {
-    list.norm(prefix + "ffn_norm", hidden, Segment::mlp);
-    list.gated(prefix + "mlp", hidden, spec.dense_ffn, Segment::mlp);
-    return;
-  }
-  list.norm(prefix + "ffn_norm", hidden, Segment::attention);
-  list.add(prefix + "router.weight", {spec.moe.num_experts, hidden}, Segment::attention);
-  for (int e = 0; e < spec.moe.num_experts; ++e)
-    list.gated(fmt::format("{}experts.{}", prefix, e), hidden, spec.moe.expert_ffn, Segment::experts, e);
-  if (spec.moe.shared_ffn > 0) list.gated(prefix + "shared", hidden, spec.moe.shared_ffn, Segment::experts);
+  const bool moe = ffn == FeedForward::moe;
+  list.norm("ffn_norm", moe ? Segment::attention : Segment::mlp);
+  if (moe)
+    list_moe(spec, list);
+  else
+    list.feed_forward("mlp", spec.hidden, spec.dense_ffn, Segment::mlp, spec.mlp_bias);
+  const Segment last = moe ? Segment::combine : Segment::mlp;
+  if (spec.sandwich_norms) list.norm("post_ffn_norm", last);
+  list.streams("ffn_streams", mixes, 3, last);
+}
+
+void list_mtp_block(const ModelSpec& spec, int block, std::vector<ParameterSpec>& out) {
+  const int layer = spec.num_layers + block;
+  ParameterLister list{spec, out, fmt::format("mtp.{}.", block), layer};
+  list.norm("embedding_norm", Segment::attention);
+  list.norm("hidden_norm", Segment::attention);
+  list.linear("projection", spec.hidden, 2 * std::int64_t{spec.hidden}, Segment::attention);
+  list_layer(spec, layer, list);
+  list.norm("final_norm", Segment::head);
 }
 
 }  // namespace
@@ -76,44 +64,30 @@ std::int64_t ParameterSpec::count() const {
 
 std::vector<ParameterSpec> parameters(const ModelSpec& spec) {
   std::vector<ParameterSpec> out;
-  Lister ends{out};
+  ParameterLister ends{spec, out};
   ends.add("embed.weight", {spec.vocab_size, spec.hidden}, Segment::embed);
-  for (int layer = 0; layer < spec.num_layers; ++layer) add_layer(spec, layer, out);
-  ends.norm("final_norm", spec.hidden, Segment::head);
+  if (spec.learned_positions > 0) ends.add("positions.weight", {spec.learned_positions, spec.hidden}, Segment::embed);
+  for (int layer = 0; layer < spec.num_layers; ++layer) {
+    ParameterLister list{spec, out, fmt::format("layers.{}.", layer), layer};
+    list_layer(spec, layer, list);
+  }
+  for (int block = 0; block < spec.mtp_blocks(); ++block) list_mtp_block(spec, block, out);
+  ends.norm("final_norm", Segment::head);
+  ends.streams("head_streams", spec.residual_streams, 1, Segment::head);
   if (!spec.tied_embeddings) ends.add("head.weight", {spec.vocab_size, spec.hidden}, Segment::head);
   return out;
 }
 
 ParameterCounts count_parameters(const ModelSpec& spec) {
-  ParameterCounts counts;
-  const std::int64_t experts = spec.moe.num_experts, top_k = spec.moe.router.top_k;
-  std::int64_t routed_matmul = 0;
-  for (const ParameterSpec& p : parameters(spec)) {
-    const std::int64_t n = p.count();
-    counts.total += n;
-    const bool matmul = p.shape.size() > 1 && p.segment != Segment::embed;
-    if (p.expert >= 0) {
-      counts.routed_experts += n;
-      routed_matmul += n;
-    } else {
-      counts.active += n;
-      if (matmul) counts.active_matmul += n;
-    }
-  }
-  if (experts > 0) {
-    // Experts are all of one size, so the division is exact.
-    counts.active += routed_matmul / experts * top_k;
-    counts.active_matmul += routed_matmul / experts * top_k;
-  }
-  if (spec.tied_embeddings) counts.active_matmul += spec.vocab_size * spec.hidden;  // the table multiplies in the head
+  const ParameterParts all = parameters_of(spec, whole_model(spec, /*mtp=*/false)), active = active_parameters(spec);
+  ParameterCounts counts{.total = all.total(), .active = active.total(), .routed_experts = all.routed_experts};
+  counts.active_without_embedding = counts.active - (spec.tied_embeddings ? 0 : active.embedding);
+  counts.active_matmul = active_matmul_parameters(spec);
   return counts;
 }
 
 double training_flops_per_token(const ModelSpec& spec, std::int64_t sequence_length) {
-  const double matmul = 6.0 * static_cast<double>(count_parameters(spec).active_matmul);
-  const double attention = 12.0 * static_cast<double>(sequence_length) * spec.attention.num_heads *
-                           spec.attention.head_dim / 2.0 * spec.num_layers;
-  return matmul + attention;
+  return flops_per_token(spec, sequence_length).total();
 }
 
 }  // namespace trireme::model
