@@ -7,6 +7,9 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(tomlplusplus QUIET)
 find_path(TRIREME_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
+if(TRIREME_WITH_TORCH)
+  find_path(TRIREME_XXHASH_INCLUDE xxhash.h REQUIRED)  # checksums of checkpoints; header only
+endif()
 
 add_library(trireme_flags INTERFACE)
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-restrict

@@ -1,5 +1,7 @@
+#include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <system_error>
 
 #include <unistd.h>
 
@@ -44,6 +46,8 @@ int main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout))
+      throw std::system_error(errno, std::generic_category(), "cannot write the output");
     return context.exit_code;
   } catch (const CLI::CallForHelp& e) {
     return app.exit(e);
@@ -60,6 +64,10 @@ int main(int argc, char** argv) {
   } catch (const RuntimeFailure& e) {
     std::fprintf(stderr, "trireme: failed: %s\n", e.what());
     return exit_runtime_failure;
+  } catch (const std::system_error& e) {
+    const bool bad_input = is_bad_path(e.code());
+    std::fprintf(stderr, "trireme: %s: %s\n", bad_input ? "error" : "failed", e.what());
+    return bad_input ? exit_bad_input : exit_runtime_failure;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "trireme: internal error: %s\n", e.what());
     return exit_bug;

@@ -60,9 +60,13 @@ void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
   }
 }
 
-void AtomicFile::commit() {
+void AtomicFile::sync() {
   TRIREME_CHECK(fd_ >= 0, "{} is already committed", path_.string());
   if (::fsync(fd_) != 0) throw_errno("cannot write", temporary_);
+}
+
+void AtomicFile::commit() {
+  sync();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw_errno("cannot rename to", path_);
   ::close(fd_);
   fd_ = -1;

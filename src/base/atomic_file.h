@@ -19,7 +19,8 @@ class AtomicFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  void commit();  // fsync, rename, fsync of the folder
+  void sync();    // all of it on the disk, not yet under its name: afterwards no full disk can stop commit()
+  void commit();  // sync, rename, fsync of the folder
 
  private:
   std::filesystem::path path_, temporary_;

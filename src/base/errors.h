@@ -2,6 +2,7 @@
 #pragma once
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -44,6 +45,10 @@ inline constexpr int exit_ok = 0;
 inline constexpr int exit_bug = 1;
 inline constexpr int exit_bad_input = 2;
 inline constexpr int exit_runtime_failure = 3;
+
+// Whether an error of the file system says that a path was a bad one (missing folder, no permission, not a folder ...),
+// which the user can put right before anything runs, and not that a disk is full or failing.
+bool is_bad_path(const std::error_code& error);
 
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& message);
 

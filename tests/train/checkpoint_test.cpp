@@ -13,6 +13,8 @@
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint_reader.h"
 #include "train/checkpoint/checkpoint_writer.h"
+#include "train/checkpoint/checksum.h"
+#include "train/checkpoint/safetensors.h"
 #include "train/checkpoint_fixture.h"
 #include "train/scratch_folder.h"
 
@@ -304,6 +306,40 @@ TEST_F(Checkpoint, NamesTheTruncatedFile) {
     EXPECT_EQ(error.detail().file, file.string());
     EXPECT_THAT(error.what(), HasSubstr("truncated"));
   }
+}
+
+// One bit of the last tensor's data, which neither a header nor a shape would show.
+TEST_F(Checkpoint, NamesDamagedData) {
+  const fs::path folder = save_small(1), file = folder / rank_file(0);
+  std::string name;
+  {
+    const SafetensorsFile opened(file);
+    std::uint64_t end = 0;
+    for (const auto& [key, entry] : opened.entries())
+      if (entry.end > end) end = entry.end, name = key;
+  }
+  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekg(-1, std::ios::end);
+  const char last = static_cast<char>(bytes.get() ^ 0x10);
+  bytes.seekp(-1, std::ios::end);
+  bytes.put(last);
+  bytes.close();
+  const CheckpointReader reader(folder);
+  RankPart rank = make_rank(small_model(), {}, 0);
+  expect_error([&] { reader.load(rank.hosted()); }, file.string(), name, "remove step-00000001 to go on from");
+  // Without checksums, as an older index is: read as it lies.
+  CheckpointIndex index = read_index(folder / index_file);
+  for (auto& [key, entry] : index.tensors) entry.xxh3.clear();
+  std::ofstream(folder / index_file) << to_json_text(index);
+  CheckpointReader(folder).load(rank.hosted());
+}
+
+// XXH3_64bits of the empty input, by the algorithm's published test vectors.
+TEST(Checksum, IsXxh3) {
+  EXPECT_EQ(checksum(at::empty({0})), "2d06800538d394c2");
+  EXPECT_NE(checksum(at::zeros({3})), checksum(at::zeros({4})));
+  const at::Tensor turned = at::arange(6, at::kFloat).view({2, 3}).t();
+  EXPECT_EQ(checksum(turned), checksum(turned.contiguous()));
 }
 
 TEST_F(Checkpoint, NamesAMissingFileAndAMissingTensor) {

@@ -10,6 +10,8 @@
 #include "base/errors.h"
 #include "model/parameters.h"
 #include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checksum.h"
+#include "train/checkpoint/safetensors.h"
 #include "train/checkpoint/safetensors_types.h"
 
 namespace trireme::train {
@@ -17,6 +19,7 @@ namespace {
 
 constexpr const char* format_name = "trireme-checkpoint";
 constexpr int format_version = 1;
+constexpr const char* checksums_key = "xxh3";
 
 [[noreturn]] void fail_commit(const std::string& reason) {
   throw RuntimeFailure({.operation = "checkpoint", .reason = reason});
@@ -24,14 +27,21 @@ constexpr int format_version = 1;
 
 }  // namespace
 
+std::map<std::string, std::string> rank_file_metadata(std::int64_t step, const std::vector<NamedTensor>& tensors) {
+  nlohmann::json checksums = nlohmann::json::object();
+  for (const NamedTensor& t : tensors) checksums[t.name] = checksum(t.tensor);
+  return {{"format", "pt"}, {"step", std::to_string(step)}, {checksums_key, checksums.dump()}};
+}
+
 CheckpointIndex index_rank_files(const std::filesystem::path& folder, std::int64_t step, int num_ranks) {
   CheckpointIndex index{.step = step};
   for (int rank = 0; rank < num_ranks; ++rank) {
     const std::string file = rank_file(rank);
     if (!std::filesystem::exists(folder / file)) continue;
     const SafetensorsFile opened(folder / file);
+    const nlohmann::json checksums = nlohmann::json::parse(opened.metadata().at(checksums_key));
     for (const auto& [name, entry] : opened.entries()) {
-      const auto [at, is_new] = index.tensors.try_emplace(name, IndexEntry{file, entry.dtype, entry.shape});
+      const auto [at, is_new] = index.tensors.try_emplace(name, IndexEntry{file, entry.dtype, entry.shape, checksums.at(name)});
       if (!is_new)
         fail_commit(fmt::format("{} is in {} and in {}: it must have one owner", name, at->second.file, file));
     }
@@ -63,6 +73,7 @@ std::string to_json_text(const CheckpointIndex& index) {
   nlohmann::ordered_json tensors = nlohmann::ordered_json::object();
   for (const auto& [name, entry] : index.tensors) {
     tensors[name] = {{"file", entry.file}, {"dtype", safetensors_dtype(entry.dtype)}, {"shape", entry.shape}};
+    if (!entry.xxh3.empty()) tensors[name]["xxh3"] = entry.xxh3;
   }
   nlohmann::ordered_json out = {
       {"format", format_name}, {"version", format_version}, {"step", index.step}, {"tensors", std::move(tensors)}};
@@ -89,7 +100,8 @@ CheckpointIndex read_index(const std::filesystem::path& path) {
       const auto dtype = scalar_type(value.at("dtype").get<std::string>());
       if (!dtype) fail(name, "unknown element type");
       index.tensors[name] = {value.at("file").get<std::string>(), *dtype,
-                             value.at("shape").get<std::vector<std::int64_t>>()};
+                             value.at("shape").get<std::vector<std::int64_t>>(),
+                             value.value("xxh3", std::string())};
     }
   } catch (const nlohmann::json::exception& e) {
     fail("", fmt::format("malformed: {}", e.what()));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/model_spec.h"
-#include "train/checkpoint/safetensors.h"
+#include "train/checkpoint/named_tensor.h"
 
 namespace trireme::train {
 
@@ -15,12 +15,16 @@ struct IndexEntry {
   std::string file;  // beside the index
   at::ScalarType dtype = at::kFloat;
   std::vector<std::int64_t> shape;
+  std::string xxh3;  // checksum.h; empty where the writer gave none
 };
 
 struct CheckpointIndex {
   std::int64_t step = 0;
   std::map<std::string, IndexEntry> tensors;
 };
+
+// A rank file's metadata: what index_rank_files takes the checksums from.
+std::map<std::string, std::string> rank_file_metadata(std::int64_t step, const std::vector<NamedTensor>& tensors);
 
 // From the headers of the files of `num_ranks` ranks that are in `folder`. RuntimeFailure where two hold one tensor.
 CheckpointIndex index_rank_files(const std::filesystem::path& folder, std::int64_t step, int num_ranks);

@@ -8,6 +8,7 @@
 
 #include "base/errors.h"
 #include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checksum.h"
 #include "train/checkpoint/safetensors_types.h"
 #include "train/checkpoint/training_tensors.h"
 
@@ -46,6 +47,12 @@ at::Tensor CheckpointReader::tensor(const std::string& name) const {
     fail(wanted.file, name,
          fmt::format("is {}, and {} says {}", describe(found.scalar_type(), found.sizes()), index_file,
                      describe(wanted.dtype, wanted.shape)));
+  }
+  if (!wanted.xxh3.empty() && checksum(found) != wanted.xxh3) {
+    fail(wanted.file, name,
+         fmt::format("its data has another checksum than {} says: the file was damaged after it was written. Restore it, "
+                     "or remove {} to go on from the checkpoint before",
+                     index_file, folder_.filename().string()));
   }
   return found;
 }

@@ -34,7 +34,8 @@ class CheckpointReader : public WeightSource {
   void check_model(const model::ModelSpec& wanted) const;
 
   bool has(const std::string& name) const { return index_.tensors.contains(name); }
-  // A view of the file. ConfigError with file and name: not in the checkpoint, or a file that disagrees with the index.
+  // A view of the file. ConfigError with file and name: not in the checkpoint, or a file that disagrees with the index
+  // in shape, type or checksum (which reads the whole tensor).
   at::Tensor tensor(const std::string& name) const;
   // Copies into the given tensors, bit for bit. ConfigError with file and name where one is missing or differs in shape
   // or type; checked for all of them before the first is written.

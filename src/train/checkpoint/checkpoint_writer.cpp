@@ -67,7 +67,7 @@ void CheckpointWriter::State::write_own(std::int64_t step, const std::vector<Nam
   fs::create_directories(folder);
   const fs::path file = folder / rank_file(options.rank);
   fs::remove(file);  // of a run that died here
-  if (!tensors.empty()) write_safetensors(file, tensors, {{"format", "pt"}, {"step", std::to_string(step)}});
+  if (!tensors.empty()) write_safetensors(file, tensors, rank_file_metadata(step, tensors));
 }
 
 void CheckpointWriter::State::commit(std::int64_t step, const nlohmann::json& state) const {

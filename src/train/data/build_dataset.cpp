@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
+#include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/rng.h"
 #include "train/data/token_file.h"
@@ -104,19 +107,25 @@ DataBuildResult build_dataset(const DataBuildOptions& options,
                                 "a text is cut)",
                                 train.num_documents() == 0 ? "training" : "validation", state.num_documents)});
   DataBuildResult result;
-  const auto finish = [&](TokenWriter& writer, const std::string& prefix) {
-    writer.finish();
+  const auto describe_files = [&](const TokenWriter& writer, const std::string& prefix) {
     DatasetMeta meta = describe(options, *tokenizer, writer, type);
     if (tokenizer->name() != "byte") {
       // Beside the tokens, so that they can be turned back into text wherever the files are moved.
       meta.tokenizer_file = fs::path(prefix).filename().string() + ".tokenizer.model";
-      fs::copy_file(options.tokenizer, prefix + ".tokenizer.model", fs::copy_options::overwrite_existing);
+      std::ifstream model(options.tokenizer, std::ios::binary);
+      write_file_atomically(prefix + ".tokenizer.model", std::string(std::istreambuf_iterator<char>(model), {}));
     }
     write_meta(prefix, meta);
     return meta;
   };
-  result.train = finish(train, options.output_prefix + "_train");
-  if (valid) result.valid = finish(*valid, options.output_prefix + "_valid");
+  // Whatever needs room on the disk comes before the first file gets its name. A meta file whose .bin is another one
+  // is ignored by readers.
+  train.prepare();
+  if (valid) valid->prepare();
+  result.train = describe_files(train, options.output_prefix + "_train");
+  if (valid) result.valid = describe_files(*valid, options.output_prefix + "_valid");
+  train.commit();
+  if (valid) valid->commit();
   result.seconds = seconds_since(start);
   return result;
 }

@@ -195,8 +195,9 @@ void TokenWriter::flush() {
   buffer_.clear();
 }
 
-void TokenWriter::finish() {
+void TokenWriter::prepare() {
   flush();
+  bin_.sync();
   std::vector<std::byte> out;
   out.reserve(header_bytes + lengths_.size() * 20 + 8);
   for (const char c : magic) append(out, c);
@@ -211,11 +212,16 @@ void TokenWriter::finish() {
     pointer += std::int64_t{length} * size_of(type_);
   }
   for (std::size_t d = 0; d <= lengths_.size(); ++d) append(out, static_cast<std::int64_t>(d));
+  idx_ = std::make_unique<AtomicFile>(prefix_ + ".idx");
+  idx_->write(out);
+  idx_->sync();
+}
+
+void TokenWriter::commit() {
+  TRIREME_CHECK(idx_ != nullptr, "{} is not prepared", prefix_);
   // The index last: files of which it is new are complete.
   bin_.commit();
-  AtomicFile idx(prefix_ + ".idx");
-  idx.write(out);
-  idx.commit();
+  idx_->commit();
 }
 
 }  // namespace trireme::train

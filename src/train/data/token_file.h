@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,13 +72,16 @@ class TokenReader {
   std::vector<std::int64_t> first_token_;  // num_documents + 1
 };
 
-// Writes documents one after another; both files appear with finish() only.
+// Writes documents one after another. prepare() puts both files on the disk beside their names, commit() renames them:
+// a disk that is full is noticed while the files of before are as they were.
 class TokenWriter {
  public:
   TokenWriter(const std::string& prefix, TokenType type);
 
   void add_document(std::span<const std::int32_t> tokens);
-  void finish();
+  void prepare();
+  void commit();
+  void finish() { prepare(), commit(); }
 
   std::int64_t num_documents() const { return static_cast<std::int64_t>(lengths_.size()); }
   std::int64_t num_tokens() const { return num_tokens_; }
@@ -89,6 +93,7 @@ class TokenWriter {
   std::string prefix_;
   TokenType type_;
   AtomicFile bin_;
+  std::unique_ptr<AtomicFile> idx_;  // once prepared
   std::vector<std::byte> buffer_;
   std::vector<std::int32_t> lengths_;
   std::int64_t num_tokens_ = 0, max_token_ = -1;

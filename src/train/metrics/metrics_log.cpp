@@ -1,11 +1,7 @@
 #include "train/metrics/metrics_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <fstream>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -29,34 +25,22 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_ste
 
 }  // namespace
 
-MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t last_step) : path_(path) {
-  const auto fail = [&](const std::string& what) {
-    throw ConfigError({.file = path.string(), .allowed = "cannot be written: " + what});
-  };
+MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t last_step) {
   try {
     if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
     write_file_atomically(path, lines_up_to(path, last_step));
+    file_ = std::make_unique<AppendFile>(path);
   } catch (const std::system_error& e) {
-    fail(e.what());
+    if (!is_bad_path(e.code())) throw;
+    throw ConfigError({.file = path.string(), .allowed = fmt::format("cannot be written: {}", e.what())});
   }
-  fd_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (fd_ < 0) fail(std::strerror(errno));
-}
-
-MetricsLog::~MetricsLog() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 void MetricsLog::write(const StepMetrics& metrics) {
-  const std::string line = to_json(metrics).dump() + "\n";
-  for (std::size_t done = 0; done < line.size();) {
-    const ssize_t n = ::write(fd_, line.data() + done, line.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      throw RuntimeFailure(
-          {.operation = "metrics", .reason = fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno))});
-    }
-    done += static_cast<std::size_t>(n);
+  try {
+    file_->append(to_json(metrics).dump() + "\n");
+  } catch (const std::system_error& e) {
+    throw RuntimeFailure({.operation = "metrics", .reason = e.what()});
   }
 }
 

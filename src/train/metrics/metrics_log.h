@@ -2,8 +2,10 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <vector>
 
+#include "base/append_file.h"
 #include "train/metrics/step_metrics.h"
 
 namespace trireme::train {
@@ -14,15 +16,11 @@ class MetricsLog {
   // short, are removed, so that a resumed run leaves one line a step. ConfigError with the file where it cannot be
   // written.
   MetricsLog(const std::filesystem::path& path, std::int64_t last_step);
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
 
   void write(const StepMetrics& metrics);  // RuntimeFailure with the file where it fails
 
  private:
-  std::filesystem::path path_;
-  int fd_ = -1;
+  std::unique_ptr<AppendFile> file_;
 };
 
 // Whole lines of a metrics file, in their order; lines that don't parse are an error (ConfigError with the line).

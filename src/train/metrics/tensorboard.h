@@ -7,9 +7,11 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/append_file.h"
 #include "train/metrics/step_metrics.h"
 
 namespace trireme::train {
@@ -36,9 +38,6 @@ class TensorBoardWriter {
  public:
   // Makes `folder`/events.out.tfevents.<time>.<host>.<pid>; a resumed run adds a file. ConfigError where it cannot.
   explicit TensorBoardWriter(const std::filesystem::path& folder);
-  ~TensorBoardWriter();
-  TensorBoardWriter(const TensorBoardWriter&) = delete;
-  TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
 
   // Every number of the step as train/<name> (eval/loss, eval/bigram_loss), at the current time. RuntimeFailure on
   // failure.
@@ -48,7 +47,7 @@ class TensorBoardWriter {
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;
+  std::unique_ptr<AppendFile> file_;
 };
 
 // The events of a file; ConfigError with the file and the offset for a broken frame or checksum.

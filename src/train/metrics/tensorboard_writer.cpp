@@ -1,10 +1,8 @@
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -29,17 +27,14 @@ std::string host_name() {
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
   const double time = now_s();
   path_ = folder / fmt::format("events.out.tfevents.{:.0f}.{}.{}", time, host_name(), ::getpid());
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0) {
-    throw ConfigError({.file = path_.string(), .allowed = fmt::format("cannot be written: {}", std::strerror(errno))});
+  try {
+    std::filesystem::create_directories(folder);
+    file_ = std::make_unique<AppendFile>(path_);
+  } catch (const std::system_error& e) {
+    if (!is_bad_path(e.code())) throw;
+    throw ConfigError({.file = path_.string(), .allowed = fmt::format("cannot be written: {}", e.what())});
   }
   write(ScalarEvent{.wall_time = time, .file_version = "brain.Event:2"});
-}
-
-TensorBoardWriter::~TensorBoardWriter() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 void TensorBoardWriter::write(const StepMetrics& metrics) {
@@ -56,15 +51,10 @@ void TensorBoardWriter::write(const StepMetrics& metrics) {
 }
 
 void TensorBoardWriter::write(const ScalarEvent& event) {
-  const std::string record = frame_record(encode_event(event));
-  for (std::size_t done = 0; done < record.size();) {
-    const ssize_t n = ::write(fd_, record.data() + done, record.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      throw RuntimeFailure(
-          {.operation = "metrics", .reason = fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno))});
-    }
-    done += static_cast<std::size_t>(n);
+  try {
+    file_->append(frame_record(encode_event(event)));
+  } catch (const std::system_error& e) {
+    throw RuntimeFailure({.operation = "metrics", .reason = e.what()});
   }
 }
 
