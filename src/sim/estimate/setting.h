@@ -29,6 +29,7 @@ struct Precision {
 // Rows per expert: balanced, spread with a coefficient of variation, or as counted.
 struct ExpertLoad {
   double cv = 0;                // standard deviation of rows per expert over their mean
+  double cold_start_cv = 0;     // the same in the first steps, before balancing works; 0: not asked
   std::vector<double> counts;   // of each expert; comes before cv
   bool operator==(const ExpertLoad&) const = default;
 };

@@ -1,0 +1,55 @@
+// What a software stack keeps in device memory beside what the model itself needs: facts of a release, read off its
+// source or measured, as values of a profile. The defaults are a plain framework: every operator keeps its inputs, no
+// library has a workspace, nothing is lost to fragmentation.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace trireme::platform {
+
+// What the loss does with the logits.
+enum class LossKind {
+  plain,     // logits, probabilities and their gradient, all in float32: 12 bytes a logit
+  float32,   // a float32 copy of the logits becomes the probabilities and, in the backward, the gradient
+  in_place,  // the gradient overwrites the logits, in their own format
+  chunked,   // `loss_chunk_tokens` tokens' logits at a time; their gradient is made in the forward
+};
+
+struct MemoryProfile {
+  std::string name = "plain";
+
+  // Which tensors stay.
+  bool flash_attention = true;      // scores are made block by block; else scores and probabilities are stored
+  bool dropout = false;             // masks of a byte an element: attention's probabilities and both residual branches
+  bool fused_gate = true;           // the gated activation keeps its input; else also the activated half
+  bool rotated_copies = true;       // queries and keys are rotated into new tensors; the projection's output goes
+  bool norm_statistics = true;      // 4 bytes a token
+  bool scores_on_output = false;    // routed outputs are weighted after the combine, and stay for the scores' gradient
+  bool sorts_received_rows = true;  // received rows are copied into the order of the rank's experts
+  bool pads_to_capacity = false;    // experts take a fixed number of rows: tokens x top-k / experts, dropping the rest
+  bool context_output_twice = false;  // with cp: the attention's output before and after its exchange
+  bool caches_float8_weights = true;  // float8 compute: both orientations of a weight stay between micro-batches
+  LossKind loss = LossKind::float32;
+  std::int64_t loss_chunk_tokens = 4096;
+  int router_score_bytes = 4;   // of a score; several such tensors stay
+  int vocabulary_multiple = 1;  // rows of the vocabulary's matrices are padded to a multiple of this times tp
+  int vocabulary_extra = 0;     // rows that the tokenizer adds before padding
+
+  // Buffers that live as long as the process.
+  bool unused_weight_gradients = false;  // one for each shape: handed to the engine where the real ones are accumulated
+  double gemm_workspace_bytes = 0;       // of matmul libraries, all streams together
+  double grouped_gemm_workspace_bytes = 0;  // more of them in a model with experts
+  double attention_workspace_bytes = 0;     // an element of the queries, in the attention's backward
+  int gathered_layers = 2;                  // parameters sharded: layers whose full parameters are there at a time
+  int reduced_layers = 2;                   // gradients sharded: layers whose full gradients are there at a time
+  int optimizer_slices = 16;                // optimizer state in host memory: it comes back in this many parts
+  int swapped_layers = 1;                   // activations in host memory: further layers on their way out, or back
+
+  // Outside the framework's allocator.
+  double context_bytes = 0;       // of the driver, kernels and libraries
+  double communicator_bytes = 0;  // of each communicator that a rank belongs to
+  double fragmentation = 0;       // reserved beyond allocated, as a part of allocated
+  bool operator==(const MemoryProfile&) const = default;
+};
+
+}  // namespace trireme::platform

@@ -1,0 +1,239 @@
+#include "sim/estimate/memory.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/errors.h"
+#include "sim/estimate/expert_load.h"
+#include "sim/estimate/memory_items.h"
+#include "sim/estimate/memory_pieces.h"
+
+namespace trireme::sim {
+
+namespace {
+
+using plan::Slot;
+using plan::SlotKind;
+
+struct Chunk {
+  Piece piece;
+  PieceMemory memory;
+  bool empty = false;
+};
+
+// One row of the schedule, slot by slot.
+struct RowWalk {
+  const std::vector<Chunk>& chunks;
+  const std::vector<Slot>& row;
+  std::vector<int> in_flight, weights_due;  // by chunk
+  double level = 0, peak = 0, host = 0, host_peak = 0, first_peak = 0, peak_level = 0;
+  int peak_slot = -1;
+  std::vector<int> peak_in_flight, peak_weights_due;
+  bool backward_seen = false;
+  std::vector<MemorySlot> slots;
+
+  static double before(const PieceMemory& m, SlotKind kind) {
+    return kind == SlotKind::forward ? 0 : kind == SlotKind::weight_gradient ? m.weight_held : m.saved;
+  }
+  static double worst(const PieceMemory& m, SlotKind kind) {
+    switch (kind) {
+      case SlotKind::forward:
+        return m.forward_peak;
+      case SlotKind::backward:
+        return m.backward_peak;
+      case SlotKind::input_gradient:
+        return m.input_peak;
+      case SlotKind::weight_gradient:
+        return m.weight_peak;
+      case SlotKind::no_op:
+        break;
+    }
+    return 0;
+  }
+  static double after(const PieceMemory& m, SlotKind kind) {
+    return kind == SlotKind::forward ? m.saved : kind == SlotKind::input_gradient ? m.weight_held : 0;
+  }
+
+  void end(const Slot& slot) {
+    const PieceMemory& m = chunks[slot.chunk].memory;
+    level += after(m, slot.kind) - before(m, slot.kind);
+    if (slot.kind == SlotKind::forward) ++in_flight[slot.chunk], host += m.host;
+    if (slot.kind == SlotKind::backward || slot.kind == SlotKind::input_gradient)
+      --in_flight[slot.chunk], host -= m.host;
+    if (slot.kind == SlotKind::input_gradient) ++weights_due[slot.chunk];
+    if (slot.kind == SlotKind::weight_gradient) --weights_due[slot.chunk];
+    host_peak = std::max(host_peak, host);
+  }
+
+  void run(bool keep_slots) {
+    in_flight.assign(chunks.size(), 0);
+    weights_due = peak_in_flight = peak_weights_due = in_flight;
+    if (keep_slots) slots.resize(row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      // Joined slots run at one time: both worst moments may meet.
+      const std::size_t count = row[i].joined && i + 1 < row.size() ? 2 : 1;
+      double now = level;
+      for (std::size_t k = i; k < i + count; ++k)
+        if (row[k].kind != SlotKind::no_op) {
+          const PieceMemory& m = chunks[row[k].chunk].memory;
+          now += worst(m, row[k].kind) - before(m, row[k].kind);
+        }
+      if (now > peak || peak_slot < 0) {
+        peak = now, peak_slot = static_cast<int>(i), peak_level = level;
+        peak_in_flight = in_flight, peak_weights_due = weights_due;
+      }
+      if (!backward_seen) first_peak = std::max(first_peak, now);
+      for (std::size_t k = i; k < i + count; ++k) {
+        if (row[k].kind == SlotKind::no_op) continue;
+        backward_seen = backward_seen || row[k].kind != SlotKind::forward;
+        end(row[k]);
+      }
+      if (keep_slots)
+        for (std::size_t k = i; k < i + count; ++k) slots[k] = {now, level};
+      i += count - 1;
+    }
+  }
+};
+
+const char* word(SlotKind kind) {
+  switch (kind) {
+    case SlotKind::forward:
+      return "forward";
+    case SlotKind::backward:
+      return "backward";
+    case SlotKind::input_gradient:
+      return "input gradient";
+    case SlotKind::weight_gradient:
+      return "weight gradient";
+    case SlotKind::no_op:
+      break;
+  }
+  return "no-op";
+}
+
+std::string describe(const Chunk& chunk, const Slot& slot) {
+  const PieceMemory& m = chunk.memory;
+  const bool forward = slot.kind == SlotKind::forward, inputs = slot.kind == SlotKind::input_gradient;
+  const int layer = forward ? m.forward_layer : inputs ? m.input_layer : m.backward_layer;
+  const char* at = forward ? m.forward_at : inputs ? m.input_at : m.backward_at;
+  std::string out = fmt::format("{} of micro-batch {}, chunk {}", word(slot.kind), slot.mb, slot.chunk);
+  if (slot.kind == SlotKind::weight_gradient) return out;
+  return out + (layer >= 0 ? fmt::format(": layer {}, {}", layer, at) : fmt::format(": {}", at));
+}
+
+double gigabytes(double bytes) {
+  return bytes / 1e9;
+}
+
+std::string reason_of(const StageMemory& s, double capacity) {
+  const double activations = s.allocated_bytes - s.state_bytes;
+  return fmt::format(
+      "stage {} needs {:.1f} GB of {:.1f}: states {:.1f} GB, activations and buffers {:.1f} GB ({} chunk{}, {} layers "
+      "in flight)",
+      s.stage, gigabytes(s.needed_bytes), gigabytes(capacity), gigabytes(s.state_bytes), gigabytes(activations),
+      s.chunks_in_flight, s.chunks_in_flight == 1 ? "" : "s", s.layers_in_flight);
+}
+
+StageMemory stage_memory(LayerTable& table, const plan::Schedule& schedule, int stage, const MemoryOptions& options) {
+  const Setting& setting = table.setting;
+  const platform::MemoryProfile& profile = table.profile;
+  const int num_pieces = plan::num_pieces(schedule);
+  std::vector<Chunk> chunks(schedule.num_chunks);
+  std::vector<Piece> pieces;
+  for (int c = 0; c < schedule.num_chunks; ++c) {
+    const int piece = plan::piece_of(schedule, stage, c);
+    if (piece < 0) {
+      chunks[c].empty = true;
+      continue;
+    }
+    chunks[c].piece = piece_at(setting, piece, num_pieces);
+    chunks[c].memory = piece_memory(table, chunks[c].piece);
+    pieces.push_back(chunks[c].piece);
+  }
+  const StateBytes states = state_bytes(setting, profile, pieces.data(), static_cast<int>(pieces.size()), true);
+
+  RowWalk walk{.chunks = chunks, .row = schedule.rows.at(stage)};
+  walk.run(options.slots);
+
+  StageMemory out;
+  out.stage = stage;
+  out.state_bytes = states.held();
+  const double constant = states.total();
+  const bool step = states.step > walk.peak;
+  out.allocated_bytes = constant + std::max(walk.peak, states.step);
+  out.first_peak_bytes = constant + walk.first_peak;
+  out.reserved_bytes = out.allocated_bytes * (1 + profile.fragmentation);
+  const double outside = profile.context_bytes + num_communicators(setting) * profile.communicator_bytes;
+  out.needed_bytes = out.reserved_bytes + outside;
+  out.host_bytes = states.host + walk.host_peak;
+  out.peak_slot = step ? -1 : walk.peak_slot;
+  if (step || walk.peak_slot < 0) {
+    out.peak = "optimizer step";
+  } else {
+    const Slot& slot = walk.row[walk.peak_slot];
+    out.peak = describe(chunks[slot.chunk], slot);
+    if (slot.joined && walk.peak_slot + 1 < static_cast<int>(walk.row.size())) {
+      const Slot& other = walk.row[walk.peak_slot + 1];
+      out.peak += " + " + describe(chunks[other.chunk], other);
+    }
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+      // The slot's own forward is on its way to be in flight.
+      const int running = slot.kind == SlotKind::forward && slot.chunk == static_cast<int>(c) ? 1 : 0;
+      out.chunks_in_flight += walk.peak_in_flight[c] + running;
+      out.layers_in_flight += (walk.peak_in_flight[c] + running) * chunks[c].piece.num_layers;
+    }
+  }
+  if (options.slots) {
+    out.slots = std::move(walk.slots);
+    for (MemorySlot& s : out.slots) s.peak_bytes += constant, s.after_bytes += constant;
+  }
+  if (options.items) {
+    out.items = state_items(states);
+    if (!step)
+      for (std::size_t c = 0; c < chunks.size(); ++c)
+        if (!chunks[c].empty)
+          add_activation_items(out.items, table, chunks[c].piece, walk.peak_in_flight[c],
+                               walk.peak_weights_due[c] * chunks[c].memory.weight_held);
+    const double working = step ? states.step : walk.peak - walk.peak_level;
+    if (working != 0) add_item(out.items, "working", step ? "optimizer step" : out.peak, working);
+    add_item(out.items, "fragmentation", "reserved, not allocated", out.reserved_bytes - out.allocated_bytes);
+    add_item(out.items, "overhead", "context and libraries", profile.context_bytes);
+    add_item(out.items, "overhead", "communicators", outside - profile.context_bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& schedule,
+                               const platform::MemoryProfile& profile, const MemoryOptions& options) {
+  TRIREME_CHECK(schedule.num_stages == setting.layout.pp, "the schedule has {} stages, the layout {}",
+                schedule.num_stages, setting.layout.pp);
+  const auto& moe = setting.model.moe;
+  LayerTable table(setting, profile, heaviest_rank(setting.load, moe.num_experts, setting.layout.ep), true);
+  MemoryEstimate out;
+  out.capacity_bytes = options.capacity_bytes;
+  out.host_capacity_bytes = options.host_capacity_bytes;
+  for (int s = 0; s < schedule.num_stages; ++s) {
+    out.stages.push_back(stage_memory(table, schedule, s, options));
+    const StageMemory& stage = out.stages.back();
+    if (stage.needed_bytes > out.stages[out.heaviest].needed_bytes) out.heaviest = s;
+    if (options.capacity_bytes > 0 && stage.needed_bytes > options.capacity_bytes)
+      out.reasons.push_back(reason_of(stage, options.capacity_bytes));
+    if (options.host_capacity_bytes > 0 && stage.host_bytes > options.host_capacity_bytes)
+      out.reasons.push_back(fmt::format("stage {} swaps {:.1f} GB a rank to a host that has {:.1f} for it", s,
+                                        gigabytes(stage.host_bytes), gigabytes(options.host_capacity_bytes)));
+  }
+  out.feasible = out.reasons.empty();
+  if (setting.load.cold_start_cv > 0) {
+    LayerTable cold(setting, profile, heaviest_rank(setting.load.cold_start_cv, moe.num_experts, setting.layout.ep),
+                    true);
+    for (int s = 0; s < schedule.num_stages; ++s)
+      out.cold_start_needed_bytes =
+          std::max(out.cold_start_needed_bytes, stage_memory(cold, schedule, s, {.items = false}).needed_bytes);
+  }
+  return out;
+}
+
+}  // namespace trireme::sim

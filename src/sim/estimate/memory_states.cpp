@@ -1,0 +1,213 @@
+#include "sim/estimate/memory_states.h"
+
+#include <algorithm>
+#include <queue>
+#include <vector>
+
+#include "sim/estimate/memory_layers.h"
+
+namespace trireme::sim {
+
+namespace {
+
+using plan::Sharding;
+
+struct Shapes {  // of gradients that are never read; one buffer for each
+  static constexpr int capacity = 64;
+  double rows[capacity], columns[capacity];
+  int size = 0;
+  double bytes = 0;
+  void see(const WeightList& list, double element) {
+    for (const Weight& w : list) {
+      if (w.kind != WeightKind::matrix || !w.accumulates) continue;
+      bool known = false;
+      for (int i = 0; i < size && !known; ++i) known = rows[i] == w.rows && columns[i] == w.columns;
+      if (known || size == capacity) continue;
+      rows[size] = w.rows, columns[size++] = w.columns;
+      bytes += w.rows * w.columns * element;
+    }
+  }
+};
+
+struct Walk {
+  const Setting& setting;
+  const platform::MemoryProfile& profile;
+  Shapes shapes;
+  WeightElements total;
+  double float8 = 0;  // elements of matrices
+
+  void see(const WeightList& list) {
+    total += elements(list);
+    shapes.see(list, setting.precision.weight_bytes);
+  }
+
+  // A window of consecutive blocks of layers, for gathered parameters: elements of the largest.
+  static constexpr int max_window = 8;
+  double window[max_window] = {};
+  int seen = 0;
+  double gathered_bytes = 0, reduced_bytes = 0;
+  void block(const WeightElements& e, bool dense_sharded, bool expert_sharded, bool gradients) {
+    const double full = (dense_sharded ? e.dense : 0) + (expert_sharded ? e.expert : 0);
+    window[seen % max_window] = full;
+    ++seen;
+    const auto sum_of = [&](int count) {
+      double sum = 0;
+      for (int i = 0; i < std::min({count, seen, max_window}); ++i) sum += window[(seen - 1 - i) % max_window];
+      return sum;
+    };
+    gathered_bytes = std::max(gathered_bytes, sum_of(profile.gathered_layers) * setting.precision.gather_bytes);
+    if (gradients)
+      reduced_bytes = std::max(reduced_bytes, sum_of(profile.reduced_layers) * setting.precision.reduce_bytes);
+  }
+};
+
+double longest_first(std::vector<double> sizes, int owners) {
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  std::priority_queue<double, std::vector<double>, std::greater<>> loads;
+  for (int i = 0; i < owners; ++i) loads.push(0);
+  double heaviest = 0;
+  for (double s : sizes) {
+    const double load = loads.top() + s;
+    loads.pop();
+    loads.push(load);
+    heaviest = std::max(heaviest, load);
+  }
+  return heaviest;
+}
+
+// Elements of optimizer state on the heaviest owner: matrices whole, vectors in flat shards.
+template <class EachList>
+double owned(const EachList& each, bool expert, int shards, bool exact) {
+  if (shards <= 1) {
+    double all = 0;
+    each([&](const WeightList& list) { all += expert ? elements(list).expert : elements(list).dense; });
+    return all;
+  }
+  double flat = 0, sum = 0, largest = 0;
+  std::vector<double> sizes;
+  each([&](const WeightList& list) {
+    for (const Weight& w : list) {
+      if ((w.place == WeightPlace::expert) != expert) continue;
+      if (w.kind == WeightKind::vector) {
+        flat += w.elements();
+        continue;
+      }
+      sum += w.elements();
+      largest = std::max(largest, w.rows * w.columns);
+      if (exact)
+        for (int i = 0; i < static_cast<int>(w.count); ++i) sizes.push_back(w.rows * w.columns);
+    }
+  });
+  return flat / shards + (exact ? longest_first(std::move(sizes), shards) : std::max(sum / shards, largest));
+}
+
+}  // namespace
+
+Piece piece_at(const Setting& setting, int piece, int num_pieces) {
+  Piece out{.embed = piece == 0, .head = piece == num_pieces - 1};
+  const auto& told = setting.layout.stage_layers;
+  if (static_cast<int>(told.size()) == num_pieces) {
+    for (int i = 0; i < piece; ++i) out.first_layer += static_cast<int>(told[i]);
+    out.num_layers = static_cast<int>(told[piece]);
+    return out;
+  }
+  const int base = setting.model.num_layers / num_pieces, rest = setting.model.num_layers % num_pieces;
+  out.first_layer = piece * base + std::min(piece, rest);
+  out.num_layers = base + (piece < rest ? 1 : 0);
+  return out;
+}
+
+DataRanks data_ranks(const Setting& setting) {
+  const auto& l = setting.layout;
+  const int dp = l.dp > 0 ? l.dp : std::max(1, setting.num_devices / std::max(1, l.pp * l.tp * l.cp));
+  DataRanks out;
+  out.dense = dp * l.cp;
+  out.expert = std::max(1, dp * l.cp * l.tp / std::max(1, l.ep * l.etp));
+  out.dense_shards = l.shard_degree > 0 ? std::min(l.shard_degree, out.dense) : out.dense;
+  out.expert_shards = l.expert_shard_degree > 0 ? std::min(l.expert_shard_degree, out.expert) : out.expert;
+  return out;
+}
+
+StateBytes state_bytes(const Setting& setting, const platform::MemoryProfile& profile, const Piece* pieces,
+                       int num_pieces, bool exact) {
+  const Precision& p = setting.precision;
+  const DataRanks ranks = data_ranks(setting);
+  const Sharding level = setting.layout.sharding;
+  const bool tied_copy = setting.model.tied_embeddings;
+  bool embed = false;
+  for (int i = 0; i < num_pieces; ++i) embed = embed || pieces[i].embed;
+
+  // Every list of weights of the stage, in its order.
+  const auto each = [&](auto&& use) {
+    for (int i = 0; i < num_pieces; ++i) {
+      if (pieces[i].embed) use(embedding_weights(setting, profile));
+      for (int l = 0; l < pieces[i].num_layers; ++l) use(layer_weights(setting, pieces[i].first_layer + l));
+      if (!pieces[i].head) continue;
+      for (int b = 0; b < setting.model.mtp_blocks(); ++b) {
+        use(layer_weights(setting, setting.model.num_layers + b));
+        use(mtp_weights(setting));
+      }
+      // A tied head is the embedding's matrix: its own copy only where the embedding is on another stage.
+      use(head_weights(setting, profile, !(tied_copy && embed)));
+    }
+  };
+  const bool gathers = level >= Sharding::parameters, reduces = level >= Sharding::gradients;
+  Walk walk{.setting = setting, .profile = profile};
+  each([&](const WeightList& list) {
+    walk.see(list);
+    if (gathers || reduces) walk.block(elements(list), ranks.dense_shards > 1, ranks.expert_shards > 1, reduces);
+    for (const Weight& w : list)
+      if (w.kind == WeightKind::matrix && w.accumulates) walk.float8 += w.elements();
+  });
+
+  const double dense = walk.total.dense, expert = walk.total.expert;
+  const auto sharded = [&](double bytes, Sharding from) {
+    if (level < from) return bytes * (dense + expert);
+    return bytes * (dense / ranks.dense_shards + expert / ranks.expert_shards);
+  };
+  StateBytes out;
+  out.elements = walk.total;
+  out.parameters = sharded(p.weight_bytes, Sharding::parameters);
+  out.gradients = sharded(p.gradient_bytes, Sharding::gradients);
+  out.master = sharded(p.master_bytes, Sharding::optimizer);
+  out.moments = sharded(p.moment_bytes, Sharding::optimizer);
+  if (setting.layout.matrix_owners && level >= Sharding::optimizer) {
+    const double own = owned(each, false, ranks.dense_shards, exact) + owned(each, true, ranks.expert_shards, exact);
+    out.moments = p.moment_bytes * own;
+    out.master = p.master_bytes * own;
+  }
+  if (p.master_bytes > 0 && p.gradient_bytes < 4)  // gradients are widened for the update
+    out.step =
+        (4 - p.gradient_bytes) *
+        (level >= Sharding::optimizer ? dense / ranks.dense_shards + expert / ranks.expert_shards : dense + expert);
+  if (setting.layout.swap.has(plan::Swap::optimizer)) {
+    out.host = out.master + out.moments;
+    const double slice = out.host / std::max(1, profile.optimizer_slices);
+    out.step += 2 * slice;  // one in work, one on its way
+    out.master = out.moments = 0;
+  }
+  if (gathers) out.gathered = walk.gathered_bytes;
+  if (reduces) out.reduced = walk.reduced_bytes;
+  const MemorySizes sizes = memory_sizes(setting, 1);
+  if (sizes.quantised && profile.caches_float8_weights && p.weight_bytes > sizes.kept_input)
+    out.float8_weights = 2 * sizes.kept_input * walk.float8;
+  if (profile.unused_weight_gradients) out.unused_gradients = walk.shapes.bytes;
+  out.workspaces =
+      profile.gemm_workspace_bytes + (setting.model.moe.num_experts > 0 ? profile.grouped_gemm_workspace_bytes : 0);
+  return out;
+}
+
+int num_communicators(const Setting& setting) {
+  const auto& l = setting.layout;
+  const DataRanks ranks = data_ranks(setting);
+  int count = 1;  // the world
+  for (int degree : {l.pp, l.tp, l.cp, ranks.dense, l.tp * ranks.dense})
+    if (degree > 1) ++count;
+  if (setting.model.moe.num_experts > 0)
+    for (int degree : {l.ep, l.etp, ranks.expert})
+      if (degree > 1) ++count;
+  if (l.pp > 1 && setting.model.tied_embeddings) ++count;
+  return count;
+}
+
+}  // namespace trireme::sim

@@ -1,0 +1,48 @@
+// What a stage's rank holds whatever the micro-batch: parameters, gradients, optimizer state and the buffers that live
+// as long as the process.
+#pragma once
+#include "sim/estimate/memory_weights.h"
+
+namespace trireme::sim {
+
+// Layers [first_layer, first_layer + num_layers) and the ends, of one piece of the model.
+struct Piece {
+  int first_layer = 0;
+  int num_layers = 0;
+  bool embed = false;
+  bool head = false;  // with the MTP blocks
+};
+// As even as possible, the earlier ones with the remainder, or as layout.stage_layers says.
+Piece piece_at(const Setting& setting, int piece, int num_pieces);
+
+// Ranks that hold the same parameters of a stage (with cp: they split the sequence), and how many share one set of
+// shards.
+struct DataRanks {
+  int dense = 1, expert = 1;
+  int dense_shards = 1, expert_shards = 1;
+};
+DataRanks data_ranks(const Setting& setting);
+
+struct StateBytes {
+  double parameters = 0, gradients = 0, master = 0, moments = 0;
+  double gathered = 0;  // full parameters of the layers in use, where parameters are sharded
+  double reduced = 0;   // full gradients on their way to their shards
+  double float8_weights = 0;
+  double unused_gradients = 0;  // platform::MemoryProfile::unused_weight_gradients
+  double workspaces = 0;        // of libraries
+  double step = 0;              // beside all that, during the optimizer step only
+  double host = 0;              // optimizer state in host memory
+  WeightElements elements;      // of the rank, before sharding over data ranks
+  double held() const { return parameters + gradients + master + moments; }
+  double total() const { return held() + gathered + reduced + float8_weights + unused_gradients + workspaces; }
+};
+
+// `exact`: optimizer state by whole matrices as the longest-first assignment of matrices to owners leaves the heaviest;
+// else its lower bound, without allocating memory. Pieces: of one stage, in its order.
+StateBytes state_bytes(const Setting& setting, const platform::MemoryProfile& profile, const Piece* pieces,
+                       int num_pieces, bool exact);
+
+// Communicators that a rank belongs to.
+int num_communicators(const Setting& setting);
+
+}  // namespace trireme::sim

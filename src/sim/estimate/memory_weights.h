@@ -1,0 +1,48 @@
+// The parameters of a stage's rank by matrix, as its shard of a layer holds them. Tensor ranks split heads, widths and
+// vocabulary; norms, routers and latent projections are whole on each; routed experts lie over ep and etp.
+#pragma once
+#include "platform/memory_profile.h"
+#include "sim/estimate/setting.h"
+
+namespace trireme::sim {
+
+enum class WeightKind { matrix, vector };
+enum class WeightPlace { whole, tensor, expert };  // on every tensor rank; split over tp; a rank's own experts
+
+struct Weight {
+  const char* name = "";
+  double rows = 0, columns = 1;  // of one, on this rank
+  double count = 1;              // alike on this rank: its experts
+  WeightKind kind = WeightKind::matrix;
+  WeightPlace place = WeightPlace::whole;
+  bool accumulates = true;  // its gradient goes straight into the accumulated one (Megatron's fused accumulation)
+  double elements() const { return rows * columns * count; }
+};
+
+// A fixed-size list: a layer has at most this many kinds of weights.
+struct WeightList {
+  static constexpr int capacity = 40;
+  Weight items[capacity];
+  int size = 0;
+  void add(const Weight& w);
+  const Weight* begin() const { return items; }
+  const Weight* end() const { return items + size; }
+};
+
+WeightList layer_weights(const Setting& setting, int layer);
+// Embedding (with learned positions), head with the final norm, and what an MTP block has beside its layer.
+WeightList embedding_weights(const Setting& setting, const platform::MemoryProfile& profile);
+WeightList head_weights(const Setting& setting, const platform::MemoryProfile& profile, bool own_matrix);
+WeightList mtp_weights(const Setting& setting);
+
+struct WeightElements {
+  double dense = 0, expert = 0;
+  double total() const { return dense + expert; }
+  WeightElements& operator+=(const WeightElements& o) {
+    dense += o.dense, expert += o.expert;
+    return *this;
+  }
+};
+WeightElements elements(const WeightList& list);
+
+}  // namespace trireme::sim
