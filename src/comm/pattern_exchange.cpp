@@ -16,19 +16,19 @@ struct Messages {
   std::vector<std::vector<Block>> to, from;  // by member; a member's own entry stays empty
 };
 
+void append(const plan::Transfer& transfer, std::vector<Block>& to) {
+  for (const plan::Parcel& parcel : transfer.parcels)
+    for (int s = 0; s < parcel.sources.count; ++s)
+      for (int d = 0; d < parcel.destinations.count; ++d) to.push_back({parcel.sources[s], parcel.destinations[d]});
+}
+
 Messages messages_of(const plan::Phase& phase, int size, int me) {
   Messages m{.to = std::vector<std::vector<Block>>(static_cast<std::size_t>(size)),
              .from = std::vector<std::vector<Block>>(static_cast<std::size_t>(size))};
   for (const plan::Transfer& transfer : phase.transfers) {
     if (transfer.from == transfer.to) continue;
-    if (transfer.from == me) {
-      auto& list = m.to[static_cast<std::size_t>(transfer.to)];
-      list.insert(list.end(), transfer.blocks.begin(), transfer.blocks.end());
-    }
-    if (transfer.to == me) {
-      auto& list = m.from[static_cast<std::size_t>(transfer.from)];
-      list.insert(list.end(), transfer.blocks.begin(), transfer.blocks.end());
-    }
+    if (transfer.from == me) append(transfer, m.to[static_cast<std::size_t>(transfer.to)]);
+    if (transfer.to == me) append(transfer, m.from[static_cast<std::size_t>(transfer.from)]);
   }
   return m;
 }
@@ -101,7 +101,8 @@ BlockCounts transpose(const BlockCounts& counts) {
 bool is_direct(const plan::Pattern& pattern) {
   if (pattern.phases.size() != 1) return false;
   for (const plan::Transfer& transfer : pattern.phases.front().transfers)
-    if (transfer.blocks.size() != 1 || transfer.blocks.front() != Block{transfer.from, transfer.to}) return false;
+    if (transfer.parcels.size() != 1 || transfer.parcels.front() != plan::block(transfer.from, transfer.to))
+      return false;
   return true;
 }
 
@@ -125,6 +126,7 @@ BlockCounts exchange_block_counts(Group& group, const plan::Pattern& pattern, st
 at::Tensor exchange_rows(Group& group, const plan::Pattern& pattern, const at::Tensor& rows, const BlockCounts& counts,
                          const std::string& operation) {
   const int me = group.rank(), size = group.size();
+  TRIREME_CHECK(!plan::needs_tokens(pattern), "{} copies or sums tokens", pattern.name);
   TRIREME_CHECK(pattern.size == size && counts.size() == size, "{} of {} members on {}", pattern.name, pattern.size,
                 group.describe());
   if (is_direct(pattern)) return all_to_all_rows(group, rows, counts.sent_by(me), counts.received_by(me), operation);

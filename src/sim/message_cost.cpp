@@ -44,7 +44,7 @@ Seconds MessageCost::all_to_all(const plan::Pattern& pattern, int stage, double 
     for (const plan::Transfer& t : phase.transfers) {
       if (t.from == t.to) continue;
       const Level level = host(members[t.from]) == host(members[t.to]) ? Level::host : Level::network;
-      const double seconds = network_.message(level, block_bytes * static_cast<double>(t.blocks.size())).value;
+      const double seconds = network_.message(level, block_bytes * static_cast<double>(num_blocks(t))).value;
       busy[t.from][static_cast<int>(level)] += seconds;
     }
     double longest = 0;

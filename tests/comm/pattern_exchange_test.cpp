@@ -19,14 +19,16 @@ using testing::run_mesh;
 // Two nodes of two members, node-aware: phase 1 inside the node gathers on member (node, i) all that the node has for
 // members (other node, i) and delivers what stays in the node; phase 2 sends it across in one message of two blocks.
 Pattern node_aware_2x2() {
-  Phase local{.name = "local"}, remote{.name = "remote"};
+  Phase local{.name = "local"}, remote{.name = "remote", .after = {0}};
   for (int from = 0; from < 4; ++from) {
     const int node = from / 2, other = 1 - node;
     for (int i = 0; i < 2; ++i) {
-      local.transfers.push_back({from, 2 * node + i, {{from, 2 * other + i}, {from, 2 * node + i}}});
+      local.transfers.push_back(
+          {from, 2 * node + i, {plan::block(from, 2 * other + i), plan::block(from, 2 * node + i)}});
     }
     const int to = 2 * other + from % 2;
-    remote.transfers.push_back({from, to, {{2 * node + 1, to}, {2 * node, to}}});  // not in ascending order, on purpose
+    remote.transfers.push_back(
+        {from, to, {plan::block(2 * node + 1, to), plan::block(2 * node, to)}});  // not in ascending order, on purpose
   }
   return {.name = "node_aware", .size = 4, .phases = {local, remote}};
 }
@@ -89,8 +91,8 @@ TEST(PatternExchange, ARelayThroughAThirdMember) {
   auto& direct = pattern.phases[0].transfers;
   std::erase_if(direct, [](const plan::Transfer& t) { return t.from == 0 && t.to == 2; });
   pattern.name = "relay";
-  pattern.phases[0].transfers.push_back({0, 1, {{0, 2}}});
-  pattern.phases.push_back({.name = "onward", .transfers = {{1, 2, {{0, 2}}}}});
+  pattern.phases[0].transfers.push_back({0, 1, {plan::block(0, 2)}});
+  pattern.phases.push_back({.name = "onward", .transfers = {{1, 2, {plan::block(0, 2)}}}, .after = {0}});
   EXPECT_FALSE(is_direct(pattern));
   check_there_and_back(pattern);
 }

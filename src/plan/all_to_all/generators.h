@@ -3,12 +3,26 @@
 #include <string>
 #include <vector>
 
+#include "plan/all_to_all/node_shape.h"
 #include "plan/all_to_all/pattern.h"
+#include "plan/all_to_all/senders.h"
 
 namespace trireme::plan {
 
+struct PatternOptions {
+  int in_flight = 8;  // of `scattered`
+  Senders senders;
+};
+
+// All names. halo3 only fits shapes with groups of nodes.
 std::vector<std::string> pattern_names();
-// ConfigError (key layout.all_to_all) for an unknown name.
+// Those that move rows as they are, without knowing which are of one token.
+std::vector<std::string> block_pattern_names();
+// Those that `shape` can run: all but halo3 where it has no groups.
+std::vector<std::string> pattern_names(const NodeShape& shape);
+// ConfigError (key layout.all_to_all) for an unknown name, or one that does not fit the shape.
+Pattern make_pattern(const std::string& name, const NodeShape& shape, const PatternOptions& options = {});
+// All members on one node.
 Pattern make_pattern(const std::string& name, int size);
 
 }  // namespace trireme::plan

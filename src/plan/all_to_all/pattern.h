@@ -1,12 +1,18 @@
-// An all-to-all as a value. Block (s, d) is what member s has for member d; how many rows it holds is not part of the
-// pattern but bound later, to expected counts (sim) or to exchanged ones (the run). Transfers carry blocks in phases:
-// a phase starts on a member when its previous phase is complete there.
+// An all-to-all as a value. Every member has tokens; a token has slots, each with the member it is for (k experts of a
+// token, say). Block (s, d) is the rows, one a slot, that member s has for member d. A pattern says which messages
+// carry which blocks; how many rows they hold is bound later, to expected counts (sim) or to exchanged ones (the run).
+//
+// In the dispatch flow rows go out and may be copied on the way: a token that several members of a node need crosses
+// the network once. In the combine flow (the transpose) results come back and may be summed on the way, in ascending
+// order of the members that they come from. Source of the terms: DeepEP's and X-MoE's node deduplication, Pangu Ultra
+// MoE's all-gather (arXiv 2505.04519, sec. 5), Piper's HALO (arXiv 2605.05049, sec. 3).
 #pragma once
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "plan/all_to_all/members.h"
 
 namespace trireme::plan {
 
@@ -17,47 +23,69 @@ struct Block {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Block, source, destination)
 
+// What a parcel has of its blocks. Dispatch: a row a slot; a row a token that has a slot there; a row for every token
+// of the source, wanted or not. Combine: the same sets, where a row of once and all is the sum over the parcel's
+// sources.
+enum class Rows { each, once, all };
+NLOHMANN_JSON_SERIALIZE_ENUM(Rows, {{Rows::each, "each"}, {Rows::once, "once"}, {Rows::all, "all"}})
+
+// The blocks sources x destinations. In dispatch once and all have one source, in combine one destination.
+struct Parcel {
+  Members sources;
+  Members destinations;
+  Rows rows = Rows::each;
+  auto operator<=>(const Parcel&) const = default;
+  int num_blocks() const { return sources.count * destinations.count; }
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Parcel, sources, destinations, rows)
+Parcel block(int source, int destination);
+
 struct Transfer {
   int from = 0;
-  int to = 0;
-  std::vector<Block> blocks;  // in the order in which they lie in the message
+  int to = 0;                   // from == to: on the member, no message
+  std::vector<Parcel> parcels;  // in the order in which they lie in the message: in each, source-major
   bool operator==(const Transfer&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Transfer, from, to, blocks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Transfer, from, to, parcels)
+int num_blocks(const Transfer& transfer);
 
 struct Phase {
   std::string name;
-  std::vector<Transfer> transfers;  // concurrent; from == to is a copy on the member
+  std::vector<Transfer> transfers;  // at most one from a member to another; in order of issue on both
+  std::vector<int> after;           // phases that are complete on a member before it starts this one
+  int in_flight = 0;                // most sends, and most receives, of a member at one time; 0: all
   bool operator==(const Phase&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Phase, name, transfers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Phase, name, transfers, after, in_flight)
+
+enum class Flow { dispatch, combine };
+NLOHMANN_JSON_SERIALIZE_ENUM(Flow, {{Flow::dispatch, "dispatch"}, {Flow::combine, "combine"}})
 
 struct Pattern {
   std::string name;
   int size = 1;  // members
-  std::vector<Phase> phases;
+  Flow flow = Flow::dispatch;
+  std::vector<Phase> phases;  // `after` only names earlier ones
   bool operator==(const Pattern&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Pattern, name, size, phases)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Pattern, name, size, flow, phases)
 
+// "halo, 4 members" and a line a transfer: "  0 -> 2 : 0>2..3". A parcel is sources>destinations, members are "3",
+// "0..3" or "0..6/2" (every second), and ":once" or ":all" follows where it is not each row.
 std::string to_text(const Pattern& pattern);
 Pattern parse_pattern(const std::string& text);  // ConfigError with the line
 
-// Empty when right: every block leaves its source and is held by its destination, and by nobody else, after the last
-// phase; no transfer carries what its sender does not hold.
+// Empty when right: every block leaves its source, is held by one member at a time, which sends only what it held
+// before the phase began, and ends at its destination; a token's rows once split are never taken for the token.
 std::vector<std::string> problems(const Pattern& pattern);
 
-// The backward pass: phases reversed, every transfer and block turned round.
+// The backward pass, and the way back of results: phases reversed, every transfer and block turned round.
 Pattern transpose(const Pattern& pattern);
 
-// Blocks whose counts `member` must know before `phase`: those that it sends or receives there.
-std::vector<Block> counts_needed(const Pattern& pattern, int member, int phase);
+// Whether rows are copied or summed on the way, so that it must know which rows are of the same token.
+bool needs_tokens(const Pattern& pattern);
 
-// Messages that leave a member for another one, and the rows they carry, when block (s, d) has counts[s * size + d] rows.
-struct Traffic {
-  int messages = 0;
-  double rows = 0;
-};
-Traffic traffic(const Pattern& pattern, int member, const std::vector<double>& counts);
+// Blocks whose counts `member` must know for `phase`: those that it sends or receives there. Ascending.
+std::vector<Block> counts_needed(const Pattern& pattern, int member, int phase);
 
 }  // namespace trireme::plan

@@ -1,0 +1,20 @@
+// A set of members as an arithmetic progression: all that patterns need, and small enough for patterns of a thousand
+// members.
+#pragma once
+#include <nlohmann/json.hpp>
+
+namespace trireme::plan {
+
+struct Members {
+  int first = 0;
+  int count = 1;
+  int stride = 1;
+  auto operator<=>(const Members&) const = default;
+
+  int operator[](int i) const { return first + i * stride; }
+  int last() const { return first + (count - 1) * stride; }
+  bool contains(int member) const { return member >= first && member <= last() && (member - first) % stride == 0; }
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Members, first, count, stride)
+
+}  // namespace trireme::plan
