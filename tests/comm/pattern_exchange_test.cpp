@@ -91,7 +91,8 @@ TEST(PatternExchange, ARelayThroughAThirdMember) {
   auto& direct = pattern.phases[0].transfers;
   std::erase_if(direct, [](const plan::Transfer& t) { return t.from == 0 && t.to == 2; });
   pattern.name = "relay";
-  pattern.phases[0].transfers.push_back({0, 1, {plan::block(0, 2)}});
+  for (plan::Transfer& t : direct)
+    if (t.from == 0 && t.to == 1) t.parcels.push_back(plan::block(0, 2));
   pattern.phases.push_back({.name = "onward", .transfers = {{1, 2, {plan::block(0, 2)}}}, .after = {0}});
   EXPECT_FALSE(is_direct(pattern));
   check_there_and_back(pattern);
