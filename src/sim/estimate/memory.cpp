@@ -26,6 +26,8 @@ struct Chunk {
 struct RowWalk {
   const std::vector<Chunk>& chunks;
   const std::vector<Slot>& row;
+  double stream = 0;                    // a gradient between stages that stays (MemoryProfile::last_gradients_stay)
+  bool first_stage = true, last_stage = true;
   std::vector<int> in_flight, weights_due;  // by chunk
   double level = 0, peak = 0, host = 0, host_peak = 0, first_peak = 0, peak_level = 0;
   int peak_slot = -1;
@@ -79,6 +81,10 @@ struct RowWalk {
           const PieceMemory& m = chunks[row[k].chunk].memory;
           now += worst(m, row[k].kind) - before(m, row[k].kind);
         }
+      if (backward_seen) {
+        if (!first_stage) now += stream;                                             // sent last
+        if (!last_stage && row[i].kind == SlotKind::forward) now += stream;          // received last
+      }
       if (now > peak || peak_slot < 0) {
         peak = now, peak_slot = static_cast<int>(i), peak_level = level;
         peak_in_flight = in_flight, peak_weights_due = weights_due;
@@ -153,7 +159,11 @@ StageMemory stage_memory(LayerTable& table, const plan::Schedule& schedule, int 
   }
   const StateBytes states = state_bytes(setting, profile, pieces.data(), static_cast<int>(pieces.size()), true);
 
-  RowWalk walk{.chunks = chunks, .row = schedule.rows.at(stage)};
+  RowWalk walk{.chunks = chunks,
+               .row = schedule.rows.at(stage),
+               .stream = profile.last_gradients_stay ? table.stream_bytes() : 0,
+               .first_stage = stage == 0,
+               .last_stage = stage == schedule.num_stages - 1};
   walk.run(options.slots);
 
   StageMemory out;

@@ -337,6 +337,7 @@ struct Layer {
                 .forward_workspace = z.etp > 1 ? row(z.rows / z.etp, width) : 0,
                 .backward_workspace = z.etp > 1 ? row(z.rows / z.etp, width) : 0});
     }
+    const int received = rows;
     if (z.local_experts > 1 && profile.sorts_received_rows && (z.ep > 1 || z.etp > 1)) {
       const int sort = outer != none ? outer : group({{Recompute::permute, received_permutation}});
       const int sorted = tape.tensor("rows by expert", row(z.rows, width)),
@@ -358,6 +359,7 @@ struct Layer {
                 .group = outer});
       y = back;
     }
+    const int to_combine = y;
     if (z.ep > 1 || z.etp > 1) {
       const int back = tape.tensor("combined rows", row(z.rows_sent, width));
       tape.add({.name = "combine",
@@ -368,12 +370,14 @@ struct Layer {
                 .backward_workspace = z.etp > 1 ? row(z.rows / z.etp, width) : 0});
       y = back;
     }
+    const bool stay = profile.exchanged_rows_stay && (z.ep > 1 || z.etp > 1);
     int out = tape.tensor("routed output", split(width));
     tape.add({.name = "unpermute",
               .in = {y, profile.scores_on_output ? sent_scores : none, none, none},
               .out = {out, none, none, none},
               .saved = {places, profile.scores_on_output ? y : none, profile.scores_on_output ? sent_scores : none,
                         none, none, none},
+              .holds = stay ? std::array{sent, received, to_combine} : std::array{none, none, none},
               .group = outer});
     if (m.latent_dim > 0)
       out = linear("projection from the experts' width", "routed output", out, split(spec.hidden), outer);

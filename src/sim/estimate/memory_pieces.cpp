@@ -99,7 +99,7 @@ PieceMemory piece_memory(LayerTable& table, const Piece& piece) {
     if (b.swaps) largest_swap = std::max(largest_swap, b.memory.saved);
   });
   const double moving = largest_swap * table.profile.swapped_layers;  // on their way out, or back in
-  const double stream = table.sizes.split_tokens * table.setting.model.hidden * table.sizes.element;
+  const double stream = table.stream_bytes();
 
   each_block(table, piece, false, [&](const Block& b) {
     const double peak = out.saved + b.memory.forward_peak + moving;

@@ -16,6 +16,7 @@ class LayerTable {
   const TapeMemory& head();
   const TapeMemory& mtp();
   TapeMemory embedding() const;
+  double stream_bytes() const { return sizes.split_tokens * setting.model.hidden * sizes.element; }
   plan::RecomputeSet recompute(bool recomputed) const;
 
   const Setting& setting;

@@ -63,9 +63,12 @@ struct Level {
 
 void forward(const Tape& tape, const Keeping& keep, TapeMemory& out) {
   Counts uses{};
-  for (int i = 0; i < tape.num_operators; ++i)
+  for (int i = 0; i < tape.num_operators; ++i) {
     for (int s : tape.operators[i].in)
       if (s != none) ++uses[s];
+    for (int s : tape.operators[i].holds)
+      if (s != none) ++uses[s];
+  }
   Level level;
   for (int s = 0; s < tape.num_tensors; ++s)
     if (tape.tensors[s].producer == none) level.now += tape.tensors[s].bytes;
@@ -78,10 +81,10 @@ void forward(const Tape& tape, const Keeping& keep, TapeMemory& out) {
     const auto release = [&](int s) {
       if (uses[s] == 0 && !keep.kept[s]) level.now -= tape.tensors[s].bytes;
     };
-    for (int s : op.in) {
-      if (s == none) continue;
-      if (--uses[s] == 0) release(s);
-    }
+    for (int s : op.in)
+      if (s != none && --uses[s] == 0) release(s);
+    for (int s : op.holds)
+      if (s != none && --uses[s] == 0) release(s);
     // Outputs for the backward only.
     if (i + 1 < tape.num_operators)
       for (int s : op.out)

@@ -33,6 +33,7 @@ struct Tape {
     std::array<int, 4> in{none, none, none, none};
     std::array<int, 4> out{none, none, none, none};
     std::array<int, 6> saved{none, none, none, none, none, none};
+    std::array<int, 3> holds{none, none, none};  // tensors that are not freed before it has run
     int group = none;                // of recomputation
     bool passes_gradient = false;    // a sum: its inputs' gradients are its output's own
     bool gradient_in_place = false;  // the gradient of in[0], which it saves, takes that tensor's storage
