@@ -19,17 +19,17 @@ struct MemoryProfile {
   std::string name = "plain";
 
   // Which tensors stay.
-  bool flash_attention = true;      // scores are made block by block; else scores and probabilities are stored
-  bool dropout = false;             // masks of a byte an element: attention's probabilities and both residual branches
-  bool fused_gate = true;           // the gated activation keeps its input; else also the activated half
-  bool rotated_copies = true;       // queries and keys are rotated into new tensors; the projection's output goes
-  bool norm_statistics = true;      // 4 bytes a token
-  bool scores_on_output = false;    // routed outputs are weighted after the combine, and stay for the scores' gradient
-  bool sorts_received_rows = true;  // received rows are copied into the order of the rank's experts
-  bool exchanged_rows_stay = false;      // rows before and after the dispatch live until the block's forward has ended, and
-                                         // those before the combine until it has been undone
-  bool pads_to_capacity = false;    // experts take a fixed number of rows: tokens x top-k / experts, dropping the rest
-  bool last_gradients_stay = false;      // between stages: the gradients received and sent last, until the next ones
+  bool flash_attention = true;       // scores are made block by block; else scores and probabilities are stored
+  bool dropout = false;              // masks of a byte an element: attention's probabilities and both residual branches
+  bool fused_gate = true;            // the gated activation keeps its input; else also the activated half
+  bool rotated_copies = true;        // queries and keys are rotated into new tensors; the projection's output goes
+  bool norm_statistics = true;       // 4 bytes a token
+  bool scores_on_output = false;     // routed outputs are weighted after the combine, and stay for the scores' gradient
+  bool sorts_received_rows = true;   // received rows are copied into the order of the rank's experts
+  bool exchanged_rows_stay = false;  // rows before and after the dispatch live until the block's forward has ended, and
+                                     // those before the combine until it has been undone
+  bool pads_to_capacity = false;     // experts take a fixed number of rows: tokens x top-k / experts, dropping the rest
+  bool last_gradients_stay = false;  // between stages: the gradients received and sent last, until the next ones
   bool context_output_twice = false;  // with cp: the attention's output before and after its exchange
   bool caches_float8_weights = true;  // float8 compute: both orientations of a weight stay between micro-batches
   LossKind loss = LossKind::float32;

@@ -11,18 +11,8 @@ constexpr int none = Tape::none;
 Tape chain(int group = none) {
   Tape t;
   const int x = t.tensor("x", 8), y = t.tensor("y", 4), z = t.tensor("z", 2);
-  t.add({.name = "a",
-         .in = {x, none, none, none},
-         .out = {y, none, none, none},
-         .saved = {x, none, none, none, none, none},
-         .group = group,
-         .has_weight = true});
-  t.add({.name = "b",
-         .in = {y, none, none, none},
-         .out = {z, none, none, none},
-         .saved = {y, none, none, none, none, none},
-         .group = group,
-         .has_weight = true});
+  t.add({.name = "a", .in = {x}, .out = {y}, .saved = {x}, .group = group, .has_weight = true});
+  t.add({.name = "b", .in = {y}, .out = {z}, .saved = {y}, .group = group, .has_weight = true});
   return t;
 }
 
@@ -38,8 +28,8 @@ TEST(MemoryTape, KeepsWhatOperatorsSave) {
 TEST(MemoryTape, FreesWhatNobodySaves) {
   Tape t;
   const int x = t.tensor("x", 8), y = t.tensor("y", 4), z = t.tensor("z", 2);
-  t.add({.name = "a", .in = {x, none, none, none}, .out = {y, none, none, none}});
-  t.add({.name = "b", .in = {y, none, none, none}, .out = {z, none, none, none}});
+  t.add({.name = "a", .in = {x}, .out = {y}});
+  t.add({.name = "b", .in = {y}, .out = {z}});
   const TapeMemory m = run_tape(t);
   EXPECT_EQ(m.saved, 0);
   EXPECT_EQ(m.forward_peak, 12);   // x and y; then y and z
@@ -57,16 +47,8 @@ TEST(MemoryTape, AnOutputIsMadeAgainForItsUser) {
   Tape t;
   const int x = t.tensor("x", 8), y = t.tensor("y", 4), z = t.tensor("z", 2);
   t.groups[0] = Rerun::output;
-  t.add({.name = "norm",
-         .in = {x, none, none, none},
-         .out = {y, none, none, none},
-         .saved = {x, none, none, none, none, none},
-         .group = 0});
-  t.add({.name = "matmul",
-         .in = {y, none, none, none},
-         .out = {z, none, none, none},
-         .saved = {y, none, none, none, none, none},
-         .has_weight = true});
+  t.add({.name = "norm", .in = {x}, .out = {y}, .saved = {x}, .group = 0});
+  t.add({.name = "matmul", .in = {y}, .out = {z}, .saved = {y}, .has_weight = true});
   EXPECT_EQ(run_tape(t).saved, 8);
   EXPECT_EQ(run_tape(t).backward_peak, 20);  // y is back for the matmul: as without recomputation
 }
@@ -75,11 +57,8 @@ TEST(MemoryTape, ASumHandsItsGradientOn) {
   // out = branch(x) + x: x's gradient through the sum is the output's own; the branch's is added to it.
   Tape t;
   const int x = t.tensor("x", 8), b = t.tensor("b", 8), out = t.tensor("out", 8);
-  t.add({.name = "branch",
-         .in = {x, none, none, none},
-         .out = {b, none, none, none},
-         .saved = {x, none, none, none, none, none}});
-  t.add({.name = "sum", .in = {b, x, none, none}, .out = {out, none, none, none}, .passes_gradient = true});
+  t.add({.name = "branch", .in = {x}, .out = {b}, .saved = {x}});
+  t.add({.name = "sum", .in = {b, x}, .out = {out}, .passes_gradient = true});
   const TapeMemory m = run_tape(t);
   EXPECT_EQ(m.saved, 8);
   EXPECT_EQ(m.backward_peak, 24);  // x, the output's gradient (also b's and x's first), and the branch's gradient of x
@@ -94,15 +73,8 @@ TEST(MemoryTape, DelayedWeightGradientsKeepInputsAndOutputGradients) {
 TEST(MemoryTape, AGradientCanTakeItsTensorsPlace) {
   Tape t;
   const int x = t.tensor("x", 8), l = t.tensor("logits", 100), loss = t.tensor("loss", 1);
-  t.add({.name = "head",
-         .in = {x, none, none, none},
-         .out = {l, none, none, none},
-         .saved = {x, none, none, none, none, none}});
-  t.add({.name = "loss",
-         .in = {l, none, none, none},
-         .out = {loss, none, none, none},
-         .saved = {l, none, none, none, none, none},
-         .gradient_in_place = true});
+  t.add({.name = "head", .in = {x}, .out = {l}, .saved = {x}});
+  t.add({.name = "loss", .in = {l}, .out = {loss}, .saved = {l}, .gradient_in_place = true});
   EXPECT_EQ(run_tape(t).saved, 108);
   EXPECT_EQ(run_tape(t).backward_peak, 116);  // x, logits' gradient in the logits, x's gradient
 }

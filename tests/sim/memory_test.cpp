@@ -38,7 +38,7 @@ platform::MemoryProfile korthikanti() {
 }
 
 double saved(const Setting& s, const platform::MemoryProfile& p, plan::RecomputeSet recompute = {}) {
-  return run_tape(layer_tape(s, p, memory_sizes(s, 1), 0, recompute)).saved;
+  return run_tape(layer_tape(s, p, memory_sizes(s, p, 1), 0, recompute)).saved;
 }
 
 // arXiv 2205.05198, equations 1 to 4 and table 2: bytes of a layer, s tokens, b sequences, h hidden, a heads, t ranks.

@@ -26,7 +26,7 @@ struct Chunk {
 struct RowWalk {
   const std::vector<Chunk>& chunks;
   const std::vector<Slot>& row;
-  double stream = 0;                    // a gradient between stages that stays (MemoryProfile::last_gradients_stay)
+  double stream = 0;  // a gradient between stages that stays (MemoryProfile::last_gradients_stay)
   bool first_stage = true, last_stage = true;
   std::vector<int> in_flight, weights_due;  // by chunk
   double level = 0, peak = 0, host = 0, host_peak = 0, first_peak = 0, peak_level = 0;
@@ -82,8 +82,8 @@ struct RowWalk {
           now += worst(m, row[k].kind) - before(m, row[k].kind);
         }
       if (backward_seen) {
-        if (!first_stage) now += stream;                                             // sent last
-        if (!last_stage && row[i].kind == SlotKind::forward) now += stream;          // received last
+        if (!first_stage) now += stream;                                     // sent last
+        if (!last_stage && row[i].kind == SlotKind::forward) now += stream;  // received last
       }
       if (now > peak || peak_slot < 0) {
         peak = now, peak_slot = static_cast<int>(i), peak_level = level;

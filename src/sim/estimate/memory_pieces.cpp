@@ -7,7 +7,7 @@
 namespace trireme::sim {
 
 LayerTable::LayerTable(const Setting& s, const platform::MemoryProfile& p, double load_factor, bool split)
-    : setting(s), profile(p), sizes(memory_sizes(s, load_factor)), split_(split) {}
+    : setting(s), profile(p), sizes(memory_sizes(s, p, load_factor)), split_(split) {}
 
 plan::RecomputeSet LayerTable::recompute(bool recomputed) const {
   return recomputed ? setting.layout.recompute : plan::RecomputeSet{};

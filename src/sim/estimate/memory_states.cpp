@@ -188,7 +188,7 @@ StateBytes state_bytes(const Setting& setting, const platform::MemoryProfile& pr
   }
   if (gathers) out.gathered = walk.gathered_bytes;
   if (reduces) out.reduced = walk.reduced_bytes;
-  const MemorySizes sizes = memory_sizes(setting, 1);
+  const MemorySizes sizes = memory_sizes(setting, profile, 1);
   if (sizes.quantised && profile.caches_float8_weights && p.weight_bytes > sizes.kept_input)
     out.float8_weights = 2 * sizes.kept_input * walk.float8;
   if (profile.unused_weight_gradients) out.unused_gradients = walk.shapes.bytes;

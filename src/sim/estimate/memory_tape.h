@@ -8,6 +8,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 
 namespace trireme::sim {
 
@@ -27,13 +28,25 @@ struct Tape {
     double gradient_bytes = 0;  // 0: has no gradient
     int producer = none;        // operator; none: comes from outside
   };
-  // Lists end at the first `none`.
+  // Tensors by number; `none` is skipped.
+  template <std::size_t capacity>
+  struct List {
+    std::array<int, capacity> ids;
+    constexpr List() { ids.fill(none); }
+    constexpr List(std::initializer_list<int> values) : List() {
+      std::size_t n = 0;
+      for (int v : values) ids.at(n++) = v;
+    }
+    constexpr auto begin() const { return ids.begin(); }
+    constexpr auto end() const { return ids.end(); }
+    constexpr int operator[](std::size_t i) const { return ids[i]; }
+    constexpr std::size_t size() const { return capacity; }
+  };
   struct Operator {
     const char* name = "";
-    std::array<int, 4> in{none, none, none, none};
-    std::array<int, 4> out{none, none, none, none};
-    std::array<int, 6> saved{none, none, none, none, none, none};
-    std::array<int, 3> holds{none, none, none};  // tensors that are not freed before it has run
+    List<4> in, out;
+    List<6> saved;
+    List<3> holds;                   // not freed before it has run
     int group = none;                // of recomputation
     bool passes_gradient = false;    // a sum: its inputs' gradients are its output's own
     bool gradient_in_place = false;  // the gradient of in[0], which it saves, takes that tensor's storage
