@@ -3,7 +3,9 @@
 // library has a workspace, nothing is lost to fragmentation.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 namespace trireme::platform {
 
@@ -40,9 +42,11 @@ struct MemoryProfile {
 
   // Buffers that live as long as the process.
   bool unused_weight_gradients = false;  // one for each shape: handed to the engine where the real ones are accumulated
-  double gemm_workspace_bytes = 0;       // of matmul libraries, all streams together
+  double gemm_workspace_bytes = 0;          // of matmul libraries, all streams together
+  double head_gemm_workspace_bytes = 0;     // more of them on a rank with the head, whose matmul is another library's
   double grouped_gemm_workspace_bytes = 0;  // more of them in a model with experts
   double attention_workspace_bytes = 0;     // an element of the queries, in the attention's backward
+  double rotary_table_bytes = 0;            // for each position of the rank's sequence and element of a head
   int gathered_layers = 2;                  // parameters sharded: layers whose full parameters are there at a time
   int reduced_layers = 2;                   // gradients sharded: layers whose full gradients are there at a time
   int optimizer_slices = 16;                // optimizer state in host memory: it comes back in this many parts
@@ -51,8 +55,20 @@ struct MemoryProfile {
   // Outside the framework's allocator.
   double context_bytes = 0;       // of the driver, kernels and libraries
   double communicator_bytes = 0;  // of each communicator that a rank belongs to
+  double all_to_all_bytes = 0;    // more of one that all-to-alls run on: a connection to each peer
   double fragmentation = 0;       // reserved beyond allocated, as a part of allocated
   bool operator==(const MemoryProfile&) const = default;
 };
+
+// Profiles that come with the program (docs/memory.md says where their values are from): plain, megatron, torchtitan,
+// korthikanti. ConfigError (key memory_profile) for another name.
+MemoryProfile memory_profile(const std::string& name);
+std::vector<std::string> memory_profile_names();
+
+// A TOML file of these keys, strict; `base` names the profile whose values it changes (plain). ConfigError for a negative
+// size and the like.
+MemoryProfile load_memory_profile(const std::filesystem::path& path);
+MemoryProfile parse_memory_profile(const std::string& toml, const std::string& file_name);
+std::string to_toml(const MemoryProfile& profile);
 
 }  // namespace trireme::platform

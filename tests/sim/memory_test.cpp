@@ -65,18 +65,19 @@ TEST(States, MegatronsBytesAParameter) {
   Setting s = gpt();
   s.layout.dp = 4;
   const platform::MemoryProfile p;
+  WeightTable weights(s, p);
   const Piece all{.first_layer = 0, .num_layers = 4, .embed = true, .head = true};
-  const StateBytes plain = state_bytes(s, p, &all, 1, true);
+  const StateBytes plain = state_bytes(weights, &all, 1, true);
   const double n = plain.elements.total();
   EXPECT_DOUBLE_EQ(plain.held(), 18 * n);
   s.layout.sharding = Sharding::optimizer;
-  EXPECT_DOUBLE_EQ(state_bytes(s, p, &all, 1, true).held(), (6 + 12.0 / 4) * n);
+  EXPECT_DOUBLE_EQ(state_bytes(weights, &all, 1, true).held(), (6 + 12.0 / 4) * n);
   s.layout.sharding = Sharding::gradients;
-  EXPECT_DOUBLE_EQ(state_bytes(s, p, &all, 1, true).held(), (2 + 16.0 / 4) * n);
+  EXPECT_DOUBLE_EQ(state_bytes(weights, &all, 1, true).held(), (2 + 16.0 / 4) * n);
   s.layout.sharding = Sharding::parameters;
-  EXPECT_DOUBLE_EQ(state_bytes(s, p, &all, 1, true).held(), 18.0 / 4 * n);
+  EXPECT_DOUBLE_EQ(state_bytes(weights, &all, 1, true).held(), 18.0 / 4 * n);
   s.layout.shard_degree = 2;  // hybrid: two copies of two shards
-  EXPECT_DOUBLE_EQ(state_bytes(s, p, &all, 1, true).held(), 18.0 / 2 * n);
+  EXPECT_DOUBLE_EQ(state_bytes(weights, &all, 1, true).held(), 18.0 / 2 * n);
 }
 
 // 1F1B, stage i of 4: 4 - i micro-batches in flight (Narayanan et al. 2021). Stages differ and are not averaged.

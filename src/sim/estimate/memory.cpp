@@ -141,7 +141,8 @@ std::string reason_of(const StageMemory& s, double capacity) {
       s.chunks_in_flight, s.chunks_in_flight == 1 ? "" : "s", s.layers_in_flight);
 }
 
-StageMemory stage_memory(LayerTable& table, const plan::Schedule& schedule, int stage, const MemoryOptions& options) {
+StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Schedule& schedule, int stage,
+                         const MemoryOptions& options) {
   const Setting& setting = table.setting;
   const platform::MemoryProfile& profile = table.profile;
   const int num_pieces = plan::num_pieces(schedule);
@@ -157,7 +158,7 @@ StageMemory stage_memory(LayerTable& table, const plan::Schedule& schedule, int 
     chunks[c].memory = piece_memory(table, chunks[c].piece);
     pieces.push_back(chunks[c].piece);
   }
-  const StateBytes states = state_bytes(setting, profile, pieces.data(), static_cast<int>(pieces.size()), true);
+  const StateBytes states = state_bytes(weights, pieces.data(), static_cast<int>(pieces.size()), true);
 
   RowWalk walk{.chunks = chunks,
                .row = schedule.rows.at(stage),
@@ -174,8 +175,8 @@ StageMemory stage_memory(LayerTable& table, const plan::Schedule& schedule, int 
   out.allocated_bytes = constant + std::max(walk.peak, states.step);
   out.first_peak_bytes = constant + walk.first_peak;
   out.reserved_bytes = out.allocated_bytes * (1 + profile.fragmentation);
-  const double outside = profile.context_bytes + num_communicators(setting) * profile.communicator_bytes;
-  out.needed_bytes = out.reserved_bytes + outside;
+  const OutsideBytes outside = outside_bytes(setting, profile);
+  out.needed_bytes = out.reserved_bytes + outside.total();
   out.host_bytes = states.host + walk.host_peak;
   out.peak_slot = step ? -1 : walk.peak_slot;
   if (step || walk.peak_slot < 0) {
@@ -208,8 +209,9 @@ StageMemory stage_memory(LayerTable& table, const plan::Schedule& schedule, int 
     const double working = step ? states.step : walk.peak - walk.peak_level;
     if (working != 0) add_item(out.items, "working", step ? "optimizer step" : out.peak, working);
     add_item(out.items, "fragmentation", "reserved, not allocated", out.reserved_bytes - out.allocated_bytes);
-    add_item(out.items, "overhead", "context and libraries", profile.context_bytes);
-    add_item(out.items, "overhead", "communicators", outside - profile.context_bytes);
+    add_item(out.items, "overhead", "context and libraries", outside.context);
+    add_item(out.items, "overhead", "communicators", outside.communicators);
+    add_item(out.items, "overhead", "all-to-all connections", outside.all_to_all);
   }
   return out;
 }
@@ -222,11 +224,12 @@ MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& sch
                 schedule.num_stages, setting.layout.pp);
   const auto& moe = setting.model.moe;
   LayerTable table(setting, profile, heaviest_rank(setting.load, moe.num_experts, setting.layout.ep), true);
+  WeightTable weights(setting, profile);
   MemoryEstimate out;
   out.capacity_bytes = options.capacity_bytes;
   out.host_capacity_bytes = options.host_capacity_bytes;
   for (int s = 0; s < schedule.num_stages; ++s) {
-    out.stages.push_back(stage_memory(table, schedule, s, options));
+    out.stages.push_back(stage_memory(table, weights, schedule, s, options));
     const StageMemory& stage = out.stages.back();
     if (stage.needed_bytes > out.stages[out.heaviest].needed_bytes) out.heaviest = s;
     if (options.capacity_bytes > 0 && stage.needed_bytes > options.capacity_bytes)
@@ -240,8 +243,8 @@ MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& sch
     LayerTable cold(setting, profile, heaviest_rank(setting.load.cold_start_cv, moe.num_experts, setting.layout.ep),
                     true);
     for (int s = 0; s < schedule.num_stages; ++s)
-      out.cold_start_needed_bytes =
-          std::max(out.cold_start_needed_bytes, stage_memory(cold, schedule, s, {.items = false}).needed_bytes);
+      out.cold_start_needed_bytes = std::max(out.cold_start_needed_bytes,
+                                             stage_memory(cold, weights, schedule, s, {.items = false}).needed_bytes);
   }
   return out;
 }

@@ -27,6 +27,7 @@ double memory_lower_bound(const Setting& setting, const platform::MemoryProfile&
   const auto& l = setting.layout;
   const DataRanks ranks = data_ranks(setting);
   LayerTable table(setting, profile, heaviest_rank(setting.load, setting.model.moe.num_experts, l.ep), false);
+  WeightTable weights(setting, profile);
   const int chunks = std::max(1, l.virtual_stages), num_pieces = l.pp * chunks;
   const double micro_batches = std::max<double>(
       1, static_cast<double>(setting.batch.num_micro_batches(std::max(1, ranks.dense / std::max(1, l.cp)))));
@@ -45,11 +46,10 @@ double memory_lower_bound(const Setting& setting, const platform::MemoryProfile&
       saved += n * m.saved;
       if (known) extra = std::max(m.backward_peak - m.saved, m.forward_peak - m.saved);
     }
-    const StateBytes states = state_bytes(setting, profile, pieces, count, false);
+    const StateBytes states = state_bytes(weights, pieces, count, false);
     worst = std::max(worst, states.total() + std::max(saved + extra, states.step));
   }
-  return worst * (1 + profile.fragmentation) + profile.context_bytes +
-         num_communicators(setting) * profile.communicator_bytes;
+  return worst * (1 + profile.fragmentation) + outside_bytes(setting, profile).total();
 }
 
 }  // namespace trireme::sim

@@ -38,7 +38,9 @@ struct Walk {
 
   void see(const WeightList& list) {
     total += elements(list);
-    shapes.see(list, setting.precision.weight_bytes);
+    if (profile.unused_weight_gradients) shapes.see(list, setting.precision.weight_bytes);
+    for (const Weight& w : list)
+      if (w.kind == WeightKind::matrix && w.accumulates) float8 += w.elements();
   }
 
   // A window of consecutive blocks of layers, for gathered parameters: elements of the largest.
@@ -55,9 +57,11 @@ struct Walk {
       for (int i = 0; i < std::min({count, seen, max_window}); ++i) sum += window[(seen - 1 - i) % max_window];
       return sum;
     };
-    gathered_bytes = std::max(gathered_bytes, sum_of(profile.gathered_layers) * setting.precision.gather_bytes);
+    gathered_bytes = std::max(gathered_bytes, sum_of(setting.layout.overlap.parameters ? profile.gathered_layers : 1) *
+                                                  setting.precision.gather_bytes);
     if (gradients)
-      reduced_bytes = std::max(reduced_bytes, sum_of(profile.reduced_layers) * setting.precision.reduce_bytes);
+      reduced_bytes = std::max(reduced_bytes, sum_of(setting.layout.overlap.gradients ? profile.reduced_layers : 1) *
+                                                  setting.precision.reduce_bytes);
   }
 };
 
@@ -128,37 +132,36 @@ DataRanks data_ranks(const Setting& setting) {
   return out;
 }
 
-StateBytes state_bytes(const Setting& setting, const platform::MemoryProfile& profile, const Piece* pieces,
-                       int num_pieces, bool exact) {
+StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, bool exact) {
+  const Setting& setting = table.setting;
+  const platform::MemoryProfile& profile = table.profile;
   const Precision& p = setting.precision;
   const DataRanks ranks = data_ranks(setting);
   const Sharding level = setting.layout.sharding;
-  const bool tied_copy = setting.model.tied_embeddings;
-  bool embed = false;
-  for (int i = 0; i < num_pieces; ++i) embed = embed || pieces[i].embed;
+  bool embed = false, head = false;
+  for (int i = 0; i < num_pieces; ++i) embed = embed || pieces[i].embed, head = head || pieces[i].head;
 
   // Every list of weights of the stage, in its order.
   const auto each = [&](auto&& use) {
     for (int i = 0; i < num_pieces; ++i) {
       if (pieces[i].embed) use(embedding_weights(setting, profile));
-      for (int l = 0; l < pieces[i].num_layers; ++l) use(layer_weights(setting, pieces[i].first_layer + l));
+      for (int l = 0; l < pieces[i].num_layers; ++l) use(table.layer(pieces[i].first_layer + l).list);
       if (!pieces[i].head) continue;
       for (int b = 0; b < setting.model.mtp_blocks(); ++b) {
-        use(layer_weights(setting, setting.model.num_layers + b));
+        use(table.layer(setting.model.num_layers + b).list);
         use(mtp_weights(setting));
       }
       // A tied head is the embedding's matrix: its own copy only where the embedding is on another stage.
-      use(head_weights(setting, profile, !(tied_copy && embed)));
+      use(head_weights(setting, profile, !(setting.model.tied_embeddings && embed)));
     }
   };
   const bool gathers = level >= Sharding::parameters, reduces = level >= Sharding::gradients;
   Walk walk{.setting = setting, .profile = profile};
-  each([&](const WeightList& list) {
-    walk.see(list);
-    if (gathers || reduces) walk.block(elements(list), ranks.dense_shards > 1, ranks.expert_shards > 1, reduces);
-    for (const Weight& w : list)
-      if (w.kind == WeightKind::matrix && w.accumulates) walk.float8 += w.elements();
-  });
+  each([&](const WeightList& list) { walk.see(list); });
+  if (gathers || reduces)
+    each([&](const WeightList& list) {
+      walk.block(elements(list), ranks.dense_shards > 1, ranks.expert_shards > 1, reduces);
+    });
 
   const double dense = walk.total.dense, expert = walk.total.expert;
   const auto sharded = [&](double bytes, Sharding from) {
@@ -192,22 +195,29 @@ StateBytes state_bytes(const Setting& setting, const platform::MemoryProfile& pr
   if (sizes.quantised && profile.caches_float8_weights && p.weight_bytes > sizes.kept_input)
     out.float8_weights = 2 * sizes.kept_input * walk.float8;
   if (profile.unused_weight_gradients) out.unused_gradients = walk.shapes.bytes;
-  out.workspaces =
-      profile.gemm_workspace_bytes + (setting.model.moe.num_experts > 0 ? profile.grouped_gemm_workspace_bytes : 0);
+  out.workspaces = profile.gemm_workspace_bytes + (head ? profile.head_gemm_workspace_bytes : 0) +
+                   (setting.model.moe.num_experts > 0 ? profile.grouped_gemm_workspace_bytes : 0);
+  const auto& attention = setting.model.attention;
+  if (setting.model.learned_positions == 0)
+    out.workspaces += profile.rotary_table_bytes * sizes.sequence / setting.layout.cp *
+                      (attention.kind == model::AttentionKind::latent ? attention.qk_rope_dim : attention.head_dim);
   return out;
 }
 
-int num_communicators(const Setting& setting) {
+OutsideBytes outside_bytes(const Setting& setting, const platform::MemoryProfile& profile) {
   const auto& l = setting.layout;
   const DataRanks ranks = data_ranks(setting);
-  int count = 1;  // the world
+  const bool moe = setting.model.moe.num_experts > 0;
+  int count = setting.num_devices > 1 ? 1 : 0;  // the world
   for (int degree : {l.pp, l.tp, l.cp, ranks.dense, l.tp * ranks.dense})
     if (degree > 1) ++count;
-  if (setting.model.moe.num_experts > 0)
+  if (moe)
     for (int degree : {l.ep, l.etp, ranks.expert})
       if (degree > 1) ++count;
   if (l.pp > 1 && setting.model.tied_embeddings) ++count;
-  return count;
+  return {.context = profile.context_bytes,
+          .communicators = count * profile.communicator_bytes,
+          .all_to_all = moe && l.ep > 1 ? profile.all_to_all_bytes : 0};
 }
 
 }  // namespace trireme::sim

@@ -39,10 +39,13 @@ struct StateBytes {
 
 // `exact`: optimizer state by whole matrices as the longest-first assignment of matrices to owners leaves the heaviest;
 // else its lower bound, without allocating memory. Pieces: of one stage, in its order.
-StateBytes state_bytes(const Setting& setting, const platform::MemoryProfile& profile, const Piece* pieces,
-                       int num_pieces, bool exact);
+StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, bool exact);
 
-// Communicators that a rank belongs to.
-int num_communicators(const Setting& setting);
+// What lies outside of the framework's allocator: contexts and libraries, and the communicators that a rank belongs to.
+struct OutsideBytes {
+  double context = 0, communicators = 0, all_to_all = 0;
+  double total() const { return context + communicators + all_to_all; }
+};
+OutsideBytes outside_bytes(const Setting& setting, const platform::MemoryProfile& profile);
 
 }  // namespace trireme::sim

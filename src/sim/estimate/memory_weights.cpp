@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "model/parameter_parts.h"
 #include "sim/estimate/memory_layers.h"
 
 namespace trireme::sim {
@@ -144,6 +145,11 @@ WeightList layer_weights(const Setting& setting, int layer) {
       b.pair("first matrix", "second matrix", b.h, spec.dense_ffn / b.tp, WeightPlace::tensor, 1, spec.mlp_bias);
     if (spec.sandwich_norms) b.norm("norm behind the feed-forward", b.h);
   }
+  // What a rare architecture has beside these (compressors, indices, mixed residual streams).
+  const auto& l = setting.layout;
+  const double all = static_cast<double>(model::layer_parameters(spec, layer, {l.tp, l.ep, l.etp}).total());
+  const double named = elements(b.out).total();
+  if (all > named) b.vector("further parameters", all - named);
   return b.out;
 }
 
@@ -175,6 +181,24 @@ WeightElements elements(const WeightList& list) {
   WeightElements out;
   for (const Weight& w : list) (w.place == WeightPlace::expert ? out.expert : out.dense) += w.elements();
   return out;
+}
+
+WeightTable::WeightTable(const Setting& s, const platform::MemoryProfile& p) : setting(s), profile(p) {}
+
+const WeightTable::Entry& WeightTable::layer(int layer) {
+  const model::Mixer mixer = setting.model.mixer(layer);
+  const model::FeedForward feed_forward = setting.model.feed_forward(layer);
+  const int compression = setting.model.compression(layer);
+  for (int i = 0; i < num_entries_; ++i)
+    if (entries_[i].mixer == mixer && entries_[i].feed_forward == feed_forward &&
+        entries_[i].compression == compression)
+      return entries_[i];
+  TRIREME_CHECK(num_entries_ < capacity, "more kinds of layers than expected");
+  Entry& entry = entries_[num_entries_++];
+  entry.mixer = mixer, entry.feed_forward = feed_forward, entry.compression = compression;
+  entry.list = layer_weights(setting, layer);
+  entry.elements = elements(entry.list);
+  return entry;
 }
 
 }  // namespace trireme::sim

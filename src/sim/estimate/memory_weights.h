@@ -35,6 +35,7 @@ WeightList embedding_weights(const Setting& setting, const platform::MemoryProfi
 WeightList head_weights(const Setting& setting, const platform::MemoryProfile& profile, bool own_matrix);
 WeightList mtp_weights(const Setting& setting);
 
+// Elements by who shards them.
 struct WeightElements {
   double dense = 0, expert = 0;
   double total() const { return dense + expert; }
@@ -44,5 +45,27 @@ struct WeightElements {
   }
 };
 WeightElements elements(const WeightList& list);
+
+// Lists of a setting's layers, each kind made once. Holds references.
+class WeightTable {
+ public:
+  WeightTable(const Setting& setting, const platform::MemoryProfile& profile);
+  struct Entry {
+    model::Mixer mixer;
+    model::FeedForward feed_forward;
+    int compression;
+    WeightList list;
+    WeightElements elements;
+  };
+  const Entry& layer(int layer);
+
+  const Setting& setting;
+  const platform::MemoryProfile& profile;
+
+ private:
+  static constexpr int capacity = 12;
+  Entry entries_[capacity];
+  int num_entries_ = 0;
+};
 
 }  // namespace trireme::sim
