@@ -22,9 +22,11 @@ void each_key(Profile& p, const Use& use) {
   use("flash_attention", p.flash_attention);
   use("dropout", p.dropout);
   use("fused_gate", p.fused_gate);
+  use("fused_norm", p.fused_norm);
   use("rotated_copies", p.rotated_copies);
   use("norm_statistics", p.norm_statistics);
   use("scores_on_output", p.scores_on_output);
+  use("unsorting_keeps_rows", p.unsorting_keeps_rows);
   use("sorts_received_rows", p.sorts_received_rows);
   use("exchanged_rows_stay", p.exchanged_rows_stay);
   use("pads_to_capacity", p.pads_to_capacity);
@@ -115,6 +117,30 @@ MemoryProfile torchtitan() {
   return p;
 }
 
+// MindSpeed on Ascend: Megatron's modules on torch_npu's operators.
+MemoryProfile mindspeed() {
+  MemoryProfile p;
+  p.name = "mindspeed";
+  p.vocabulary_multiple = 128;
+  p.scores_on_output = true;      // npu_moe_token_unpermute weights the rows, and keeps them
+  p.unsorting_keeps_rows = true;  // the same operator without scores keeps them all the same
+  p.last_gradients_stay = true;
+  p.communicator_bytes = 200 * MiB;  // HCCL's default buffer of a group
+  return p;
+}
+
+// One operator for each line of a model's source, as in a reference implementation; only the attention is fused.
+MemoryProfile eager() {
+  MemoryProfile p;
+  p.name = "eager";
+  p.fused_gate = false;
+  p.fused_norm = false;
+  p.scores_on_output = true;
+  p.unsorting_keeps_rows = true;
+  p.loss = LossKind::plain;
+  return p;
+}
+
 // What Korthikanti et al. 2022 (arXiv 2205.05198) count: scores stored, dropout, norms without statistics.
 MemoryProfile korthikanti() {
   MemoryProfile p;
@@ -128,13 +154,15 @@ MemoryProfile korthikanti() {
 }  // namespace
 
 std::vector<std::string> memory_profile_names() {
-  return {"plain", "megatron", "torchtitan", "korthikanti"};
+  return {"plain", "eager", "megatron", "torchtitan", "mindspeed", "korthikanti"};
 }
 
 MemoryProfile memory_profile(const std::string& name) {
   if (name == "plain") return {};
+  if (name == "eager") return eager();
   if (name == "megatron") return megatron();
   if (name == "torchtitan") return torchtitan();
+  if (name == "mindspeed") return mindspeed();
   if (name == "korthikanti") return korthikanti();
   throw ConfigError({.key = "memory_profile",
                      .value = name,

@@ -21,13 +21,15 @@ struct MemoryProfile {
   std::string name = "plain";
 
   // Which tensors stay.
-  bool flash_attention = true;       // scores are made block by block; else scores and probabilities are stored
-  bool dropout = false;              // masks of a byte an element: attention's probabilities and both residual branches
-  bool fused_gate = true;            // the gated activation keeps its input; else also the activated half
-  bool rotated_copies = true;        // queries and keys are rotated into new tensors; the projection's output goes
-  bool norm_statistics = true;       // 4 bytes a token
-  bool scores_on_output = false;     // routed outputs are weighted after the combine, and stay for the scores' gradient
-  bool sorts_received_rows = true;   // received rows are copied into the order of the rank's experts
+  bool flash_attention = true;    // scores are made block by block; else scores and probabilities are stored
+  bool dropout = false;           // masks of a byte an element: attention's probabilities and both residual branches
+  bool fused_gate = true;         // the gated activation keeps its input; else also the activated half
+  bool fused_norm = true;         // a norm keeps its input; else a float32 copy of it and the normalised input
+  bool rotated_copies = true;     // queries and keys are rotated into new tensors; the projection's output goes
+  bool norm_statistics = true;    // 4 bytes a token
+  bool scores_on_output = false;  // routed outputs are weighted after the combine, and stay for the scores' gradient
+  bool unsorting_keeps_rows = false;  // received rows' way back keeps what it was given: the experts' outputs
+  bool sorts_received_rows = true;    // received rows are copied into the order of the rank's experts
   bool exchanged_rows_stay = false;  // rows before and after the dispatch live until the block's forward has ended, and
                                      // those before the combine until it has been undone
   bool pads_to_capacity = false;     // experts take a fixed number of rows: tokens x top-k / experts, dropping the rest
@@ -42,8 +44,8 @@ struct MemoryProfile {
 
   // Buffers that live as long as the process.
   bool unused_weight_gradients = false;  // one for each shape: handed to the engine where the real ones are accumulated
-  double gemm_workspace_bytes = 0;          // of matmul libraries, all streams together
-  double head_gemm_workspace_bytes = 0;     // more of them on a rank with the head, whose matmul is another library's
+  double gemm_workspace_bytes = 0;       // of matmul libraries, all streams together
+  double head_gemm_workspace_bytes = 0;  // more of them on a rank with the head, whose matmul is another library's
   double grouped_gemm_workspace_bytes = 0;  // more of them in a model with experts
   double attention_workspace_bytes = 0;     // an element of the queries, in the attention's backward
   double rotary_table_bytes = 0;            // for each position of the rank's sequence and element of a head
@@ -60,13 +62,13 @@ struct MemoryProfile {
   bool operator==(const MemoryProfile&) const = default;
 };
 
-// Profiles that come with the program (docs/memory.md says where their values are from): plain, megatron, torchtitan,
-// korthikanti. ConfigError (key memory_profile) for another name.
+// Profiles that come with the program (docs/memory.md says where their values are from): plain, eager, megatron,
+// torchtitan, mindspeed, korthikanti. ConfigError (key memory_profile) for another name.
 MemoryProfile memory_profile(const std::string& name);
 std::vector<std::string> memory_profile_names();
 
-// A TOML file of these keys, strict; `base` names the profile whose values it changes (plain). ConfigError for a negative
-// size and the like.
+// A TOML file of these keys, strict; `base` names the profile whose values it changes (plain). ConfigError for a
+// negative size and the like.
 MemoryProfile load_memory_profile(const std::filesystem::path& path);
 MemoryProfile parse_memory_profile(const std::string& toml, const std::string& file_name);
 std::string to_toml(const MemoryProfile& profile);

@@ -8,6 +8,7 @@
 #include "sim/estimate/expert_load.h"
 #include "sim/estimate/memory_items.h"
 #include "sim/estimate/memory_pieces.h"
+#include "sim/estimate/memory_row.h"
 
 namespace trireme::sim {
 
@@ -15,92 +16,7 @@ namespace {
 
 using plan::Slot;
 using plan::SlotKind;
-
-struct Chunk {
-  Piece piece;
-  PieceMemory memory;
-  bool empty = false;
-};
-
-// One row of the schedule, slot by slot.
-struct RowWalk {
-  const std::vector<Chunk>& chunks;
-  const std::vector<Slot>& row;
-  double stream = 0;  // a gradient between stages that stays (MemoryProfile::last_gradients_stay)
-  bool first_stage = true, last_stage = true;
-  std::vector<int> in_flight, weights_due;  // by chunk
-  double level = 0, peak = 0, host = 0, host_peak = 0, first_peak = 0, peak_level = 0;
-  int peak_slot = -1;
-  std::vector<int> peak_in_flight, peak_weights_due;
-  bool backward_seen = false;
-  std::vector<MemorySlot> slots;
-
-  static double before(const PieceMemory& m, SlotKind kind) {
-    return kind == SlotKind::forward ? 0 : kind == SlotKind::weight_gradient ? m.weight_held : m.saved;
-  }
-  static double worst(const PieceMemory& m, SlotKind kind) {
-    switch (kind) {
-      case SlotKind::forward:
-        return m.forward_peak;
-      case SlotKind::backward:
-        return m.backward_peak;
-      case SlotKind::input_gradient:
-        return m.input_peak;
-      case SlotKind::weight_gradient:
-        return m.weight_peak;
-      case SlotKind::no_op:
-        break;
-    }
-    return 0;
-  }
-  static double after(const PieceMemory& m, SlotKind kind) {
-    return kind == SlotKind::forward ? m.saved : kind == SlotKind::input_gradient ? m.weight_held : 0;
-  }
-
-  void end(const Slot& slot) {
-    const PieceMemory& m = chunks[slot.chunk].memory;
-    level += after(m, slot.kind) - before(m, slot.kind);
-    if (slot.kind == SlotKind::forward) ++in_flight[slot.chunk], host += m.host;
-    if (slot.kind == SlotKind::backward || slot.kind == SlotKind::input_gradient)
-      --in_flight[slot.chunk], host -= m.host;
-    if (slot.kind == SlotKind::input_gradient) ++weights_due[slot.chunk];
-    if (slot.kind == SlotKind::weight_gradient) --weights_due[slot.chunk];
-    host_peak = std::max(host_peak, host);
-  }
-
-  void run(bool keep_slots) {
-    in_flight.assign(chunks.size(), 0);
-    weights_due = peak_in_flight = peak_weights_due = in_flight;
-    if (keep_slots) slots.resize(row.size());
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      // Joined slots run at one time: both worst moments may meet.
-      const std::size_t count = row[i].joined && i + 1 < row.size() ? 2 : 1;
-      double now = level;
-      for (std::size_t k = i; k < i + count; ++k)
-        if (row[k].kind != SlotKind::no_op) {
-          const PieceMemory& m = chunks[row[k].chunk].memory;
-          now += worst(m, row[k].kind) - before(m, row[k].kind);
-        }
-      if (backward_seen) {
-        if (!first_stage) now += stream;                                     // sent last
-        if (!last_stage && row[i].kind == SlotKind::forward) now += stream;  // received last
-      }
-      if (now > peak || peak_slot < 0) {
-        peak = now, peak_slot = static_cast<int>(i), peak_level = level;
-        peak_in_flight = in_flight, peak_weights_due = weights_due;
-      }
-      if (!backward_seen) first_peak = std::max(first_peak, now);
-      for (std::size_t k = i; k < i + count; ++k) {
-        if (row[k].kind == SlotKind::no_op) continue;
-        backward_seen = backward_seen || row[k].kind != SlotKind::forward;
-        end(row[k]);
-      }
-      if (keep_slots)
-        for (std::size_t k = i; k < i + count; ++k) slots[k] = {now, level};
-      i += count - 1;
-    }
-  }
-};
+using Chunk = MemoryChunk;
 
 const char* word(SlotKind kind) {
   switch (kind) {
@@ -160,11 +76,11 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
   }
   const StateBytes states = state_bytes(weights, pieces.data(), static_cast<int>(pieces.size()), true);
 
-  RowWalk walk{.chunks = chunks,
-               .row = schedule.rows.at(stage),
-               .stream = profile.last_gradients_stay ? table.stream_bytes() : 0,
-               .first_stage = stage == 0,
-               .last_stage = stage == schedule.num_stages - 1};
+  MemoryRow walk{.chunks = chunks,
+                 .row = schedule.rows.at(stage),
+                 .stream = profile.last_gradients_stay ? table.stream_bytes() : 0,
+                 .first_stage = stage == 0,
+                 .last_stage = stage == schedule.num_stages - 1};
   walk.run(options.slots);
 
   StageMemory out;
@@ -189,10 +105,9 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
       out.peak += " + " + describe(chunks[other.chunk], other);
     }
     for (std::size_t c = 0; c < chunks.size(); ++c) {
-      // The slot's own forward is on its way to be in flight.
-      const int running = slot.kind == SlotKind::forward && slot.chunk == static_cast<int>(c) ? 1 : 0;
-      out.chunks_in_flight += walk.peak_in_flight[c] + running;
-      out.layers_in_flight += (walk.peak_in_flight[c] + running) * chunks[c].piece.num_layers;
+      const int count = walk.peak_in_flight[c] + (walk.running_forward(c) ? 1 : 0);
+      out.chunks_in_flight += count;
+      out.layers_in_flight += count * chunks[c].piece.num_layers;
     }
   }
   if (options.slots) {
@@ -201,13 +116,17 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
   }
   if (options.items) {
     out.items = state_items(states);
+    double working = step ? states.step : walk.peak - walk.peak_level;
     if (!step)
-      for (std::size_t c = 0; c < chunks.size(); ++c)
-        if (!chunks[c].empty)
-          add_activation_items(out.items, table, chunks[c].piece, walk.peak_in_flight[c],
-                               walk.peak_weights_due[c] * chunks[c].memory.weight_held);
-    const double working = step ? states.step : walk.peak - walk.peak_level;
-    if (working != 0) add_item(out.items, "working", step ? "optimizer step" : out.peak, working);
+      for (std::size_t c = 0; c < chunks.size(); ++c) {
+        if (chunks[c].empty) continue;
+        const PieceMemory& m = chunks[c].memory;
+        int count = walk.peak_in_flight[c];
+        // What a forward at its worst moment has kept of its micro-batch, where that is all of it.
+        if (walk.running_forward(c) && m.forward_peak >= m.saved) ++count, working -= m.saved;
+        add_activation_items(out.items, table, chunks[c].piece, count, walk.peak_weights_due[c] * m.weight_held);
+      }
+    add_item(out.items, "working", step ? "optimizer step" : out.peak, working);
     add_item(out.items, "fragmentation", "reserved, not allocated", out.reserved_bytes - out.allocated_bytes);
     add_item(out.items, "overhead", "context and libraries", outside.context);
     add_item(out.items, "overhead", "communicators", outside.communicators);

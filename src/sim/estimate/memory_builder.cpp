@@ -42,7 +42,15 @@ int LayerBuilder::linear(const char* name, const char* out_name, int in, double 
 int LayerBuilder::norm(const char* name, const char* out_name, int in, double bytes, double statistics, int group) {
   const int out = tape.tensor(out_name, bytes);
   const int stat = profile.norm_statistics ? tape.tensor("norm statistics", statistics, 0) : none;
-  tape.add({.name = name, .in = {in}, .out = {out, stat}, .saved = {in, stat}, .group = group});
+  if (profile.fused_norm) {
+    tape.add({.name = name, .in = {in}, .out = {out, stat}, .saved = {in, stat}, .group = group});
+    return out;
+  }
+  const int wide = tape.tensor("norm's float32 input", bytes / z.element * 4),
+            scaled = tape.tensor("normalised", bytes);
+  tape.add({.name = name, .in = {in}, .out = {wide}, .group = group});
+  tape.add({.name = name, .in = {wide}, .out = {scaled, stat}, .saved = {wide, stat}, .group = group});
+  tape.add({.name = name, .in = {scaled}, .out = {out}, .saved = {scaled}, .group = group});
   return out;
 }
 

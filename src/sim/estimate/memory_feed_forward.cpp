@@ -89,7 +89,11 @@ int LayerBuilder::moe(int n, int outer) {
   int y = linear("experts' second matmul", "experts' output", gated, row(z.rows, width), outer);
   if (sorts) {
     const int back = tape.tensor("rows by sender", row(z.rows, width));
-    tape.add({.name = "sort rows by sender", .in = {y}, .out = {back}, .group = outer});
+    tape.add({.name = "sort rows by sender",
+              .in = {y},
+              .out = {back},
+              .saved = {profile.unsorting_keeps_rows ? y : none},
+              .group = outer});
     y = back;
   }
   const int to_combine = y;

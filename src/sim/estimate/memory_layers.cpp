@@ -53,7 +53,7 @@ Tape head_tape(const Setting& setting, const platform::MemoryProfile& profile, c
   LayerBuilder l(setting, profile, sizes, {});
   const auto& spec = setting.model;
   const double hidden = l.split(spec.hidden), rows = vocabulary_rows(setting, profile);
-  const int x = l.tape.tensor("residual stream", hidden);
+  const int x = l.tape.tensor("last hidden state", hidden);
   const int n = l.norm("final norm", "normed hidden state", x, hidden, sizes.split_tokens * 4, none);
   const double gathered = l.sequence_parallel() ? l.full(spec.hidden) : 0;
   const double loss_bytes = sizes.tokens * 4;

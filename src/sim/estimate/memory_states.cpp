@@ -19,7 +19,7 @@ struct Shapes {  // of gradients that are never read; one buffer for each
   double bytes = 0;
   void see(const WeightList& list, double element) {
     for (const Weight& w : list) {
-      if (w.kind != WeightKind::matrix || !w.accumulates) continue;
+      if (w.kind == WeightKind::vector || !w.accumulates) continue;
       bool known = false;
       for (int i = 0; i < size && !known; ++i) known = rows[i] == w.rows && columns[i] == w.columns;
       if (known || size == capacity) continue;
@@ -79,7 +79,7 @@ double longest_first(std::vector<double> sizes, int owners) {
   return heaviest;
 }
 
-// Elements of optimizer state on the heaviest owner: matrices whole, vectors in flat shards.
+// Elements of optimizer state on the heaviest owner: matrices whole, tables and vectors in flat shards.
 template <class EachList>
 double owned(const EachList& each, bool expert, int shards, bool exact) {
   if (shards <= 1) {
@@ -92,7 +92,7 @@ double owned(const EachList& each, bool expert, int shards, bool exact) {
   each([&](const WeightList& list) {
     for (const Weight& w : list) {
       if ((w.place == WeightPlace::expert) != expert) continue;
-      if (w.kind == WeightKind::vector) {
+      if (w.kind != WeightKind::matrix) {
         flat += w.elements();
         continue;
       }

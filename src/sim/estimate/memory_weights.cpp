@@ -27,6 +27,9 @@ struct Builder {
   void vector(const char* name, double rows, WeightPlace place = WeightPlace::whole, double count = 1) {
     if (rows > 0) out.add({name, rows, 1, count, WeightKind::vector, place, false});
   }
+  void table(const char* name, double rows, WeightPlace place, bool accumulates) {
+    out.add({name, rows, h, 1, WeightKind::table, place, accumulates});
+  }
   void norm(const char* name, double width, WeightPlace place = WeightPlace::whole) {
     vector(name, spec.norm == model::NormKind::layer ? 2 * width : width, place);
   }
@@ -155,16 +158,16 @@ WeightList layer_weights(const Setting& setting, int layer) {
 
 WeightList embedding_weights(const Setting& setting, const platform::MemoryProfile& profile) {
   Builder b(setting);
-  b.matrix("embedding", vocabulary_rows(setting, profile), b.h, WeightPlace::tensor, 1, false);
+  b.table("embedding", vocabulary_rows(setting, profile), WeightPlace::tensor, false);
   if (setting.model.learned_positions > 0)
-    b.matrix("positions", setting.model.learned_positions, b.h, WeightPlace::whole, 1, false);
+    b.table("positions", setting.model.learned_positions, WeightPlace::whole, false);
   return b.out;
 }
 
 WeightList head_weights(const Setting& setting, const platform::MemoryProfile& profile, bool own_matrix) {
   Builder b(setting);
   b.norm("final norm", b.h);
-  if (own_matrix) b.matrix("head", vocabulary_rows(setting, profile), b.h);
+  if (own_matrix) b.table("head", vocabulary_rows(setting, profile), WeightPlace::tensor, true);
   return b.out;
 }
 

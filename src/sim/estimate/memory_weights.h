@@ -6,7 +6,7 @@
 
 namespace trireme::sim {
 
-enum class WeightKind { matrix, vector };
+enum class WeightKind { matrix, table, vector };   // table: of the vocabulary or of positions; looked up, or the head
 enum class WeightPlace { whole, tensor, expert };  // on every tensor rank; split over tp; a rank's own experts
 
 struct Weight {
