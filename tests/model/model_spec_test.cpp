@@ -100,6 +100,150 @@ TEST(ModelSpec, WritesWhatItReads) {
   EXPECT_EQ(read(to_toml(dense)), dense);
 }
 
+// Every key that the models of the test above leave at its default.
+TEST(ModelSpec, WritesWhatOnlyPlanningKnows) {
+  ModelSpec s{.name = "all", .vocab_size = 7, .hidden = 6, .num_layers = 4, .dense_ffn = 9};
+  s.attention = {.num_heads = 4,
+                 .num_kv_heads = 4,
+                 .head_dim = 10,
+                 .qk_norm = true,
+                 .kind = AttentionKind::latent,
+                 .q_lora_rank = 5,
+                 .kv_lora_rank = 6,
+                 .qk_nope_dim = 6,
+                 .qk_rope_dim = 4,
+                 .v_head_dim = 3,
+                 .window = 16,
+                 .full_every = 3,
+                 .full_offset = 2,
+                 .chunked = true,
+                 .sinks = true,
+                 .qk_norm_joint = true,
+                 .output_gate = true,
+                 .rope_fraction = 0.5,
+                 .rope_scaling = RopeScaling::llama3,
+                 .shared_kv = true,
+                 .o_lora_rank = 8,
+                 .o_groups = 2,
+                 .compression = {0, 4, 0, 4},
+                 .index_top_k = 3,
+                 .index_compression = 4,
+                 .index_heads = 2,
+                 .index_head_dim = 5};
+  s.moe = {.num_experts = 4,
+           .expert_ffn = 3,
+           .shared_ffn = 2,
+           .router = {.top_k = 2,
+                      .score = ScoreFunction::sqrt_softplus,
+                      .num_groups = 4,
+                      .top_groups = 3,
+                      .bias = true,
+                      .scores_input = true,
+                      .group_by_maximum = true},
+           .every = 2,
+           .offset = 1,
+           .shared_gate = true,
+           .expert_bias = true,
+           .latent_dim = 5};
+  s.gated = false;
+  s.activation = Activation::squared_relu;
+  s.mlp_bias = true;
+  s.norm = NormKind::layer;
+  s.sandwich_norms = true;
+  s.learned_positions = 12;
+  s.residual_streams = 4;
+  s.mtp_depth = 2;
+  s.mtp_shared = true;
+  s.linear = {.kind = LinearMixerKind::gated_delta,
+              .num_heads = 6,
+              .head_dim = 2,
+              .num_groups = 3,
+              .state_dim = 4,
+              .conv_width = 5,
+              .attention_every = 2,
+              .attention_offset = 1};
+  EXPECT_EQ(read(to_toml(s)), s);
+  s.moe.every = 1, s.moe.offset = 0;
+  s.pattern = "M*E-";
+  EXPECT_EQ(read(to_toml(s)), s);
+}
+
+TEST(ModelSpec, LayersOfEachKind) {
+  ModelSpec s{.vocab_size = 7, .hidden = 8, .num_layers = 6, .num_dense_layers = 1, .dense_ffn = 9};
+  s.attention = {.num_heads = 2, .num_kv_heads = 2, .head_dim = 4, .window = 5, .full_every = 3, .full_offset = 2};
+  s.moe = {.num_experts = 4, .expert_ffn = 3, .router = {.top_k = 2}, .every = 2, .offset = 1};
+  const auto letters = [](const ModelSpec& spec, int layers) {
+    std::string out;
+    for (int layer = 0; layer < layers; ++layer) {
+      const Mixer m = spec.mixer(layer);
+      out += m == Mixer::attention ? (spec.window(layer) > 0 ? 'w' : 'a') : m == Mixer::linear ? 'l' : '.';
+      const FeedForward f = spec.feed_forward(layer);
+      out += f == FeedForward::moe ? 'E' : f == FeedForward::dense ? 'd' : '.';
+    }
+    return out;
+  };
+  EXPECT_EQ(letters(s, 6), "wdwEadwEwdaE");
+  EXPECT_EQ(s.num_moe_layers(), 3);
+  s.num_dense_layers = 2;
+  EXPECT_EQ(letters(s, 6), "wdwdadwEwdaE");  // layer 1 is one of the first
+  s.linear = {
+      .kind = LinearMixerKind::gated_delta, .num_heads = 2, .head_dim = 4, .state_dim = 4, .attention_every = 2};
+  EXPECT_EQ(letters(s, 6), "wdldadlEwdlE");
+  s.num_dense_layers = 0;
+  s.pattern = "ME*-MM";
+  s.mtp_depth = 1;
+  EXPECT_EQ(letters(s, 7), "l..Ea..dl.l.wE");  // the MTP block: attention and MoE
+  EXPECT_EQ(with_layers(s, 3).pattern, "ME*");
+  EXPECT_EQ(with_layers(s, 8).pattern, "ME*-MMMM");
+}
+
+TEST(ModelSpec, CutsKeepListsAndDenseLayers) {
+  ModelSpec s{.vocab_size = 7, .hidden = 8, .num_layers = 5, .num_dense_layers = 3, .dense_ffn = 9};
+  s.attention = {.num_heads = 2, .num_kv_heads = 2, .head_dim = 4, .window = 5, .compression = {0, 0, 4, 128, 4}};
+  s.moe = {.num_experts = 4, .expert_ffn = 3, .router = {.top_k = 2}};
+  EXPECT_EQ(with_layers(s, 3).attention.compression, (std::vector<int>{0, 0, 4}));
+  EXPECT_EQ(with_layers(s, 7).attention.compression, (std::vector<int>{0, 0, 4, 128, 4, 128, 4}));
+  EXPECT_EQ(with_layers(s, 4).num_dense_layers, 3);
+  EXPECT_EQ(with_layers(s, 2).num_dense_layers, 2);
+  EXPECT_EQ(with_layers(s, 4, 1).num_dense_layers, 1);
+  EXPECT_EQ(with_layers(s, 5), s);
+}
+
+TEST(ModelSpec, FurtherValuesThatDoNotFitAreNamed) {
+  const std::string latent = "model.attention.kind=latent";
+  EXPECT_EQ(error_with({latent}), "m.toml: model.attention.head_dim = 0: must be at least 1");
+  EXPECT_EQ(error_with({latent, "model.attention.qk_rope_dim=8"}),
+            "m.toml: model.attention.kv_lora_rank = 0: must be at least 1 for latent attention");
+  EXPECT_EQ(error_with({latent, "model.attention.qk_rope_dim=8", "model.attention.kv_lora_rank=4"}),
+            "m.toml: model.attention.num_kv_heads = 2: must be num_heads (4) for latent attention");
+  EXPECT_EQ(error_with({"model.attention.kv_lora_rank=4"}),
+            "m.toml: model.attention.kv_lora_rank = 4: needs model.attention.kind = \"latent\"");
+  EXPECT_EQ(error_with({"model.attention.full_every=2"}),
+            "m.toml: model.attention.full_every = 2: needs model.attention.window: without one every layer is full");
+  EXPECT_EQ(error_with({"model.attention.window=8", "model.attention.full_every=2", "model.attention.full_offset=2"}),
+            "m.toml: model.attention.full_offset = 2: must lie in [0, model.attention.full_every (2))");
+  EXPECT_EQ(error_with({"model.attention.rope_fraction=1.5"}),
+            "m.toml: model.attention.rope_fraction = 1.5: must lie in [0, 1]");
+  EXPECT_EQ(error_with({"model.attention.compression=[0, 4]"}),
+            "m.toml: model.attention.compression = 2 entries: must have one entry a layer (3)");
+  EXPECT_EQ(error_with({"model.attention.o_groups=3"}),
+            "m.toml: model.attention.o_groups = 3: must divide model.attention.num_heads (4)");
+  EXPECT_EQ(error_with({"model.moe.every=2", "model.moe.offset=2"}),
+            "m.toml: model.moe.offset = 2: must lie in [0, model.moe.every (2))");
+  EXPECT_EQ(error_with({"model.moe.shared_gate=true"}),
+            "m.toml: model.moe.shared_gate = true: needs model.moe.shared_ffn");
+  EXPECT_EQ(error_with({"model.num_dense_layers=0", "model.pattern=M*"}),
+            "m.toml: model.pattern = M*: must have one letter a layer (3), not 2");
+  EXPECT_EQ(error_with({"model.num_dense_layers=0", "model.pattern=M*x"}),
+            "m.toml: model.pattern = M*x: its letters must be of M, *, E and -");
+  EXPECT_EQ(error_with({"model.num_dense_layers=0", "model.pattern=M*E"}),
+            "m.toml: model.pattern = M*E: its M needs model.linear.kind");
+  EXPECT_EQ(error_with({"model.linear.kind=mamba2"}), "m.toml: model.linear.num_heads = 0: must be at least 1");
+  EXPECT_EQ(error_with({"model.attention.kind=mla"}),
+            "--set: model.attention.kind = \"mla\": must be one of grouped, latent");
+  EXPECT_EQ(error_with({"model.mtp_dept=1"}), "--set: model.mtp_dept = 1: unknown key; did you mean model.mtp_depth?");
+}
+
 TEST(ModelSpec, ValuesThatDoNotFitAreNamed) {
   EXPECT_EQ(error_with({"model.moe.router.top_k=9"}),
             "m.toml: model.moe.router.top_k = 9: must lie in [1, model.moe.num_experts (8)]");
