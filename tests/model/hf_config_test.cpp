@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 
 #include "base/errors.h"
+#include "model/untrainable.h"
 
 namespace trireme::model {
 namespace {
 
 using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // What transformers 5.24 writes for MixtralConfig() and Qwen3MoeConfig(), without the fields of no consequence.
 const json kMixtral5 = json::parse(R"({"model_type": "mixtral", "vocab_size": 32000, "hidden_size": 4096,
@@ -87,41 +90,65 @@ TEST(HfConfig, Qwen3Moe) {
 }
 
 // transformers: layer i is MoE if i is not in mlp_only_layers and (i + 1) % decoder_sparse_step == 0.
-TEST(HfConfig, QwenDenseLayersMustComeFirst) {
+TEST(HfConfig, QwenDenseLayersComeFirstOrAlternate) {
   const ModelSpec spec = from_hf_config(with(kQwen5, R"({"mlp_only_layers": [1, 0]})"), "config.json");
   EXPECT_EQ(spec.num_dense_layers, 2);
   EXPECT_EQ(spec.dense_ffn, 6144);
+  const ModelSpec every_other = from_hf_config(with(kQwen5, R"({"decoder_sparse_step": 2})"), "config.json");
+  EXPECT_EQ(every_other.num_dense_layers, 0);
+  EXPECT_EQ(every_other.moe.every, 2);
+  EXPECT_EQ(every_other.moe.offset, 1);
+  // Steps of 3 leave layers 2, 5, 8, ... to experts; without layer 2 the first five are dense.
+  const ModelSpec later = from_hf_config(with(kQwen5, R"({"decoder_sparse_step": 3, "mlp_only_layers": [2]})"), "c");
+  EXPECT_EQ(later.num_dense_layers, 5);
+  EXPECT_EQ(later.moe.every, 3);
+  EXPECT_FALSE(later.is_moe(2));
+  EXPECT_TRUE(later.is_moe(5));
   EXPECT_EQ(
       error_of(with(kQwen5, R"({"mlp_only_layers": [0, 3]})")),
-      "config.json: mlp_only_layers = [0,3]: makes layer 3 dense after MoE layer 1: dense layers must come first");
-  EXPECT_EQ(
-      error_of(with(kQwen5, R"({"decoder_sparse_step": 2})")),
-      "config.json: decoder_sparse_step = 2: makes layer 2 dense after MoE layer 1: dense layers must come first");
+      "config.json: mlp_only_layers = [0,3]: leaves dense layers in no order: they must be the first ones, or all "
+      "but every so many");
   // Step 2 with two layers: layer 0 dense, layer 1 MoE.
   EXPECT_EQ(from_hf_config(with(kQwen5, R"({"decoder_sparse_step": 2, "num_hidden_layers": 2})"), "c").num_dense_layers,
             1);
 }
 
-TEST(HfConfig, WhatWouldChangeTheMathematicsIsRefused) {
-  EXPECT_EQ(error_of(with(kMixtral5, R"({"sliding_window": 4096})")),
-            "config.json: sliding_window = 4096: sliding-window attention is not supported: expected null");
-  EXPECT_EQ(error_of(with(kMixtral5, R"({"sliding_window": 131072})")), "no error");  // never masks
-  EXPECT_EQ(error_of(with(kQwen5, R"({"use_sliding_window": true, "sliding_window": 4096})")),
-            "config.json: use_sliding_window = true: sliding-window attention is not supported: expected false");
-  EXPECT_EQ(error_of(with(kQwen5, R"({"sliding_window": 4096})")), "no error");  // switched off
+TEST(HfConfig, WindowsAndScaledRotationsAreReadAndNotTrained) {
+  const auto reasons = [](const json& config) {
+    std::vector<std::string> out;
+    for (const Untrainable& u : untrainable(from_hf_config(config, "config.json"))) out.push_back(u.key);
+    return out;
+  };
+  EXPECT_THAT(reasons(with(kMixtral5, R"({"sliding_window": 4096})")), ElementsAre("model.attention.window"));
+  EXPECT_THAT(reasons(with(kMixtral5, R"({"sliding_window": 131072})")), IsEmpty());  // never masks
+  EXPECT_THAT(reasons(with(kQwen5, R"({"sliding_window": 4096})")), IsEmpty());       // switched off
+  const char* window = R"({"use_sliding_window": true, "sliding_window": 4096, "max_window_layers": 0})";
+  EXPECT_THAT(reasons(with(kQwen5, window)), ElementsAre("model.attention.window"));
+  EXPECT_THAT(reasons(with(kQwen5, R"({"use_sliding_window": true, "sliding_window": 4096, "max_window_layers": 24})")),
+              IsEmpty());
+  EXPECT_THAT(reasons(with(kMixtral5, R"({"rope_parameters": {"rope_type": "yarn"}})")),
+              ElementsAre("model.attention.rope_scaling"));
+  EXPECT_THAT(reasons(with(kMixtral5, R"({"rope_scaling": {"type": "linear", "factor": 2.0}})")),
+              ElementsAre("model.attention.rope_scaling"));
+  EXPECT_THAT(reasons(with_null(kMixtral5, "rope_scaling")), IsEmpty());
+}
+
+TEST(HfConfig, WhatASpecCannotSayIsRefused) {
+  EXPECT_EQ(error_of(with(kQwen5, R"({"use_sliding_window": true, "sliding_window": 64, "max_window_layers": 3})")),
+            "config.json: max_window_layers = 3: must be 0 or num_hidden_layers where windows are used");
   EXPECT_EQ(error_of(with(kMixtral5, R"({"hidden_act": "gelu"})")),
             "config.json: hidden_act = \"gelu\": must be \"silu\"");
-  EXPECT_EQ(error_of(with(kMixtral5, R"({"rope_parameters": {"rope_type": "yarn"}})")),
-            "config.json: rope_parameters.rope_type = \"yarn\": scaled rotary positions are not supported: expected "
-            "\"default\"");
   EXPECT_EQ(
-      error_of(with(kMixtral5, R"({"rope_scaling": {"type": "linear", "factor": 2.0}})")),
-      "config.json: rope_scaling.type = \"linear\": scaled rotary positions are not supported: expected \"default\"");
-  EXPECT_EQ(error_of(with_null(kMixtral5, "rope_scaling")), "no error");
+      error_of(with(kMixtral5, R"({"rope_scaling": {"rope_type": "spiral"}})")),
+      "config.json: rope_scaling.rope_type = \"spiral\": expected default, linear, dynamic, yarn, llama3 or longrope");
   EXPECT_EQ(error_of(with(kMixtral5, R"({"router_jitter_noise": 0.1})")),
             "config.json: router_jitter_noise = 0.1: must be 0");
-  EXPECT_EQ(error_of(with(kMixtral5, R"({"model_type": "llama"})")),
-            "config.json: model_type = \"llama\": must be \"mixtral\" or \"qwen3_moe\"");
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"model_type": "bert"})")),
+            "config.json: model_type = \"bert\": must be one of deepseek_v2, deepseek_v3, glm4_moe, gpt_oss, kimi_k2, "
+            "llama, mixtral, olmoe, qwen2_moe, qwen3_moe");
+  EXPECT_EQ(error_of(json::object()),
+            "config.json: model_type: must be one of deepseek_v2, deepseek_v3, glm4_moe, gpt_oss, kimi_k2, llama, "
+            "mixtral, olmoe, qwen2_moe, qwen3_moe");
   EXPECT_EQ(error_of(with(kMixtral5, R"({"hidden_size": "big"})")),
             "config.json: hidden_size = \"big\": has the wrong type (string)");
   EXPECT_EQ(error_of(json::array()), "config.json: expected a JSON object");

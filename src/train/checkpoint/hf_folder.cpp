@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "model/untrainable.h"
 #include "train/checkpoint/hf_names.h"
 #include "train/checkpoint/safetensors_types.h"
 
@@ -25,6 +26,9 @@ constexpr const char* shard_index = "model.safetensors.index.json";
 
 HfFolder::HfFolder(const std::filesystem::path& folder)
     : folder_(folder), model_(model::load_model(folder / "config.json")) {
+  model::refuse_untrainable(model_, (folder / "config.json").string());
+  if (model_.family == model::Family::trireme)
+    fail(folder / "config.json", "model_type", "weights of this family are not read: expected mixtral or qwen3_moe");
   if (std::filesystem::exists(folder / shard_index)) {
     std::ifstream in(folder / shard_index);
     const nlohmann::json index = nlohmann::json::parse(in, nullptr, false);
