@@ -33,7 +33,7 @@ struct MemoryRow {
   // Whether the peak's slot runs a forward of this chunk.
   bool running_forward(std::size_t chunk) const;
 
- private:
+  bool backward_seen = false;
   void end(const plan::Slot& slot);
 };
 
