@@ -79,6 +79,7 @@ struct LayoutSpec {
   int cp = 1;                            // context parallel: the sequence split for attention
   int etp = 1;                           // tensor parallel inside an expert
   int virtual_stages = 1;                // chunks of the model on a stage (interleaved, V shapes)
+  int micro_batch_group = 0;             // interleaved and merged 1f1b: micro-batches of a chunk in a row; 0: pp
   std::string schedule = "1f1b";
   std::vector<std::int64_t> stage_layers;  // layers of each piece of the model, in its order (pp, or pp * virtual_stages
                                            // entries; 0 is a no-op slot); empty: as even as possible, the later ones fewer

@@ -33,9 +33,9 @@ std::string to_text(const Plan& plan) {
   out += to_text(plan.schedule);
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StagePlan& s = plan.stages[stage];
-    out += fmt::format("stage {}: layers {} to {}, {} actions, {} buffers, {} buckets\n", stage,
-                       s.chunks.front().first_layer, s.chunks.back().first_layer + s.chunks.back().num_layers,
-                       s.actions.size(), s.buffers.size(), s.buckets.size());
+    out += fmt::format("stage {}:", stage);
+    for (const Chunk& c : s.chunks) out += fmt::format(" layers {} to {},", c.first_layer, c.first_layer + c.num_layers);
+    out += fmt::format(" {} actions, {} buffers, {} buckets\n", s.actions.size(), s.buffers.size(), s.buckets.size());
     for (const Action& a : s.actions)
       out += fmt::format("  {:>4} {:<16} {}{}\n", a.id, name_of(a.lane), describe(a),
                          a.waits.empty() ? "" : fmt::format("  after {}", fmt::join(a.waits, ", ")));

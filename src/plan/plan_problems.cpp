@@ -121,10 +121,15 @@ void check_reductions(const Plan& plan, const StagePlan& stage, const std::strin
 
 // Messages from one stage to a neighbour, and collectives that span stages, must be issued in the same order at both.
 void check_messages(const Plan& plan, std::vector<std::string>& out) {
+  // By micro-batch and the piece of the model that the message is for.
   const auto list = [&](int stage, ActionKind kind, Pass pass, int peer) {
     std::vector<std::pair<int, int>> found;
-    for (const Action& a : plan.stages[stage].actions)
-      if (a.kind == kind && a.pass == pass && a.peer_stage == peer) found.push_back({a.mb, a.chunk});
+    for (const Action& a : plan.stages[stage].actions) {
+      if (a.kind != kind || a.pass != pass || a.peer_stage != peer) continue;
+      const int piece = a.chunk < 0 ? -1 : piece_of(plan.schedule, stage, a.chunk);
+      const int step = kind == ActionKind::receive ? 0 : pass == Pass::forward ? 1 : -1;
+      found.push_back({a.mb, piece < 0 ? -1 : piece + step});
+    }
     return found;
   };
   const int stages = static_cast<int>(plan.stages.size());
@@ -135,9 +140,12 @@ void check_messages(const Plan& plan, std::vector<std::string>& out) {
         const auto received = list(to, ActionKind::receive, pass, from);
         const std::size_t shorter = std::min(sent.size(), received.size());
         for (std::size_t i = 0; i < shorter; ++i)
-          if (sent[i].first != received[i].first) {
-            out.push_back(fmt::format("message {} from stage {} to {} is of micro-batch {}, and micro-batch {} is awaited",
-                                      i, from, to, sent[i].first, received[i].first));
+          if (sent[i] != received[i]) {
+            const bool same_mb = sent[i].first == received[i].first;
+            out.push_back(same_mb ? fmt::format("message {} from stage {} to {} is for piece {} of the model, and one for piece "
+                                                "{} is awaited", i, from, to, sent[i].second, received[i].second)
+                                  : fmt::format("message {} from stage {} to {} is of micro-batch {}, and micro-batch {} is awaited",
+                                                i, from, to, sent[i].first, received[i].first));
             break;
           }
         if (sent.size() != received.size())

@@ -52,6 +52,7 @@ LayoutSpec read_layout(ConfigTable t) {
   s.cp = static_cast<int>(t.integer_or("cp", s.cp, 1, 1 << 20));
   s.etp = static_cast<int>(t.integer_or("etp", s.etp, 1, 1 << 20));
   s.virtual_stages = static_cast<int>(t.integer_or("virtual_stages", s.virtual_stages, 1, 1 << 20));
+  s.micro_batch_group = static_cast<int>(t.integer_or("micro_batch_group", s.micro_batch_group, 0, 1 << 20));
   const std::string sharding = one_of_names(t, "sharding", name_of(s.sharding), sharding_names());
   s.sharding = sharding_from_name(sharding);
   s.shard_degree = static_cast<int>(t.integer_or("shard_degree", s.shard_degree, 0, 1 << 20));
@@ -255,6 +256,7 @@ std::string to_toml(const RunSpec& run) {
   line("cp", run.layout.cp);
   line("etp", run.layout.etp);
   line("virtual_stages", run.layout.virtual_stages);
+  line("micro_batch_group", run.layout.micro_batch_group);
   line("sharding", quoted(name_of(run.layout.sharding)));
   line("shard_degree", run.layout.shard_degree);
   line("expert_shard_degree", run.layout.expert_shard_degree);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/errors.h"
+#include "plan/pipeline/generators.h"
 
 namespace trireme::plan {
 
@@ -15,6 +16,9 @@ void refuse_unrunnable(const RunSpec& run) {
       throw ConfigError({.file = run.file, .key = fmt::format("layout.{}", key), .value = std::move(value),
                          .allowed = fmt::format("{} in a training run (`trireme plan --model` answers for more)", allowed)});
   };
+  if (const std::string reason = why_not_runnable(l.schedule); !reason.empty())
+    throw ConfigError({.file = run.file, .key = "layout.schedule", .value = l.schedule,
+                       .allowed = fmt::format("gpipe or 1f1b in a training run: {}", reason)});
   hold(l.tp == 1, "tp", fmt::format("{}", l.tp), "must be 1");
   hold(l.cp == 1, "cp", fmt::format("{}", l.cp), "must be 1");
   hold(l.etp == 1, "etp", fmt::format("{}", l.etp), "must be 1");

@@ -44,6 +44,62 @@ TEST(Plan, IsRightInEveryLayout) {
       }
 }
 
+TEST(Plan, LowersSeveralChunksAStage) {
+  for (const Mesh mesh : {Mesh{1, 1, 1}, Mesh{2, 2, 2}, Mesh{3, 1, 1}, Mesh{4, 4, 2}})
+    for (const int chunks : {2, 3})
+      for (const bool tied : {false, true}) {
+        RunSpec run = small_run(12);
+        run.model.tied_embeddings = tied;
+        run.layout.schedule = "interleaved_1f1b";
+        run.layout.virtual_stages = chunks;
+        const Plan plan = make_training_plan(run, mesh);
+        EXPECT_THAT(problems(plan), IsEmpty()) << to_text(plan.schedule);
+        EXPECT_THAT(problems(make_evaluation_plan(run, mesh, 5)), IsEmpty());
+        // Every piece but the last sends each micro-batch on, unless it is all on one stage.
+        int sends = 0;
+        for (const StagePlan& stage : plan.stages)
+          for (const Action& a : stage.actions) sends += a.kind == ActionKind::send && a.pass == Pass::forward;
+        EXPECT_EQ(sends, mesh.pp == 1 ? 0 : plan.num_micro_batches * (mesh.pp * chunks - 1));
+      }
+}
+
+TEST(Plan, LowersAStageMapAndEmptyPieces) {
+  // Five layers on 3 stages of 2 chunks, the fourth piece empty: stage 0 holds pieces 0 and (nothing), 1: 1 and 3, 2: 2 and 4.
+  RunSpec run = small_run(5);
+  run.layout.schedule = "interleaved_1f1b";
+  run.layout.virtual_stages = 2;
+  run.layout.stage_layers = {1, 1, 1, 0, 1, 1};
+  const Plan plan = make_training_plan(run, {3, 1, 1});
+  EXPECT_THAT(problems(plan), IsEmpty());
+  EXPECT_EQ(plan.schedule.pieces, (std::vector<std::vector<int>>{{0, -1}, {1, 3}, {2, 4}}));
+  for (const Action& a : plan.stages[2].actions)
+    if (a.kind == ActionKind::send && a.pass == Pass::forward) {
+      EXPECT_EQ(a.peer_stage, 1);
+    }
+
+  // A V: the middle of the model is on the last stage, without a message; embedding and head on the first.
+  run.layout.stage_layers = {};
+  run.layout.schedule = "dualpipe_v";
+  const Plan evaluation = make_evaluation_plan(run, {2, 1, 1}, 3);
+  EXPECT_THAT(problems(evaluation), IsEmpty());
+  EXPECT_TRUE(evaluation.stages[0].chunks[0].embed && evaluation.stages[0].chunks[1].head);
+  EXPECT_EQ(count(evaluation.stages[1], ActionKind::receive), 3);
+  EXPECT_EQ(count(evaluation.stages[1], ActionKind::send), 3);
+}
+
+TEST(PlanProblems, FindAMessageForAnotherPiece) {
+  RunSpec run = small_run(4);
+  run.layout.schedule = "interleaved_1f1b";
+  run.layout.virtual_stages = 2;
+  Plan plan = make_training_plan(run, {2, 1, 1});
+  for (Action& a : plan.stages[1].actions)
+    if (a.kind == ActionKind::receive && a.pass == Pass::forward) {
+      a.chunk = 1;  // the first one is of chunk 0, piece 1
+      break;
+    }
+  EXPECT_THAT(problems(plan), Contains(HasSubstr("is for piece 1 of the model, and one for piece 3 is awaited")));
+}
+
 TEST(Plan, CountsItsMessages) {
   // pp 2, ep 2, 48 sequences over dp 2 = 24 micro-batches. Stage 0 has layers 0 (dense) and 1 (MoE): per micro-batch one
   // dispatch and one combine in each direction; one send forward, one receive backward.

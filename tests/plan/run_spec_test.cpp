@@ -110,7 +110,9 @@ TEST(RunSpec, BadKeysAndTypes) {
   EXPECT_EQ(error_of({"layout.pp=two"}), "--set: layout.pp = \"two\": expected an integer, found a string");
   EXPECT_EQ(error_of({"train.steps=0"}), "--set: train.steps = 0: must be at least 1");
   EXPECT_EQ(error_of({"train.optimizer.beta2=1"}), "--set: train.optimizer.beta2 = 1: must be below 1");
-  EXPECT_EQ(error_of({"layout.schedule=zigzag"}), "--set: layout.schedule = \"zigzag\": must be one of gpipe, 1f1b");
+  EXPECT_EQ(error_of({"layout.schedule=zigzag"}),
+            "--set: layout.schedule = \"zigzag\": must be one of gpipe, 1f1b, interleaved_1f1b, merged_1f1b, zero_bubble_h1, "
+            "zero_bubble_v, dualpipe_v");
   EXPECT_EQ(error_of({"layout.all_to_all=x"}), "--set: layout.all_to_all = \"x\": must be one of flat, pairwise, scattered, bruck, node_aware, halo, halo3");
   EXPECT_THAT(error_of({"device.dtype=fp16"}), HasSubstr("must be one of float32, float64, bfloat16, float16"));
   EXPECT_THAT(error_of({"train.schedule.kind=step"}), HasSubstr("must be one of cosine, wsd, constant"));
@@ -157,6 +159,8 @@ TEST(RunSpec, LayoutsForPlanning) {
 
 TEST(RunSpec, WhatTheRuntimeCannotRunIsRefused) {
   for (const char* key : {"layout.tp=2", "layout.cp=2", "layout.etp=2", "layout.virtual_stages=2",
+                          "layout.schedule=interleaved_1f1b", "layout.schedule=merged_1f1b",
+                          "layout.schedule=zero_bubble_h1", "layout.schedule=zero_bubble_v", "layout.schedule=dualpipe_v",
                           "layout.sharding=\"optimizer\"", "layout.recompute=[\"layer\"]",
                           "layout.swap=[\"activations\"]", "layout.matrix_owners=true", "layout.overlap.experts=true"}) {
     const RunSpec run = parse_run(kRun, "r.toml", {key});

@@ -24,28 +24,6 @@ TEST(OneFOneB, PrintsThePublishedGrid) {
             "stage 3 | F0 B0 F1 B1 F2 B2 F3 B3 F4 B4\n");
 }
 
-TEST(OneFOneB, HoldsAtMostTheStagesThatFollow) {
-  // In flight on stage s: stages - s, or all micro-batches where those are fewer.
-  for (int stages : {1, 2, 3, 7})
-    for (int micro_batches : {1, 2, 5, 16})
-      for (int stage = 0; stage < stages; ++stage) {
-        EXPECT_EQ(peak_in_flight(one_f_one_b(stages, micro_batches), stage), std::min(stages - stage, micro_batches));
-        EXPECT_EQ(peak_in_flight(gpipe(stages, micro_batches), stage), micro_batches);
-      }
-}
-
-TEST(Schedules, AreRightForEverySize) {
-  for (const std::string& name : schedule_names())
-    for (int stages : {1, 2, 3, 5, 8})
-      for (int micro_batches : {1, 2, 3, 8, 17}) {
-        const Schedule s = make_schedule(name, stages, micro_batches);
-        EXPECT_THAT(problems(s), IsEmpty()) << to_text(s);
-        EXPECT_EQ(parse_schedule(to_text(s)), s);
-      }
-  EXPECT_THAT(problems(forward_only(3, 4)), IsEmpty());
-  EXPECT_EQ(parse_schedule(to_text(forward_only(3, 4))), forward_only(3, 4));
-}
-
 TEST(Schedules, NameWhatIsWrong) {
   Schedule missing = gpipe(2, 2);
   missing.rows[1].pop_back();
@@ -69,6 +47,73 @@ TEST(Schedules, SplitBackwardsParseAndValidate) {
   EXPECT_THAT(problems(wrong), ::testing::Contains("stage 0: W0.1 comes before its input gradient"));
 }
 
+TEST(Schedules, JoinedSlotsStageMapsAndNoOpsParseAndValidate) {
+  // One stage of a V of two chunks: pieces 0 and 1; F1 runs beside the backward of micro-batch 0's second chunk.
+  const std::string text =
+      "v, 1 stages, 2 micro-batches, 2 chunks\n"
+      "stage 0 (0 1) | F0 F0.1 F1+B0.1 - F1.1+B0 B1.1 B1\n";
+  const Schedule s = parse_schedule(text);
+  EXPECT_THAT(problems(s), IsEmpty());
+  EXPECT_EQ(to_text(s), text);
+  EXPECT_TRUE(s.rows[0][2].joined);
+  EXPECT_FALSE(s.rows[0][3].joined);
+  EXPECT_EQ(s.rows[0][4].kind, SlotKind::no_op);
+  EXPECT_THAT(s.pieces, ::testing::ElementsAre(::testing::ElementsAre(0, 1)));
+  // F0, F0.1, then both of each pair: two forwards of each chunk are never held at once with all of the others.
+  EXPECT_EQ(peak_in_flight(s, 0), 3);
+}
+
+TEST(Schedules, SayWhichSlotsCantBeJoined) {
+  const auto problems_of = [](const std::string& row) {
+    return problems(parse_schedule("x, 1 stages, 2 micro-batches, 1 chunk\nstage 0 | " + row + "\n"));
+  };
+  EXPECT_THAT(problems_of("F0+F1 B0 B1"), ::testing::Contains(HasSubstr("F0+F1 can't be joined")));
+  EXPECT_THAT(problems_of("F0 F1 I0+W0 B1"), ::testing::Contains(HasSubstr("I0+W0 can't be joined")));
+  EXPECT_THAT(problems_of("F0+B0 F1 B1"), ::testing::Contains("stage 0: F0+B0 joins a forward with its own backward"));
+  EXPECT_THAT(problems_of("F0 F1+B0 B1"), IsEmpty());
+  EXPECT_THAT(problems_of("F0 B0+F1 B1"), IsEmpty());
+  Schedule dangling = gpipe(1, 1);
+  dangling.rows[0].back().joined = true;
+  EXPECT_THAT(problems(dangling), ::testing::Contains("stage 0: B0 is joined with nothing"));
+}
+
+TEST(Schedules, APairThatWaitsForBothItsInputsCanGetStuck) {
+  // Each stage wants its pair done first: stage 1's F1 needs stage 0's F1, which is joined with B0, which needs stage 1's
+  // B0, which is joined with F1.
+  const Schedule s = parse_schedule(
+      "x, 2 stages, 2 micro-batches, 1 chunk\nstage 0 | F0 F1+B0 B1\nstage 1 | F0 F1+B0 B1\n");
+  EXPECT_THAT(problems(s), ::testing::ElementsAre(HasSubstr("stage 0 can't go on at slot 1 (F1)"),
+                                                  HasSubstr("stage 1 can't go on at slot 1 (F1)")));
+}
+
+TEST(Schedules, CheckTheStageMap) {
+  const auto problems_of = [](const std::string& a, const std::string& b) {
+    return problems(parse_schedule("x, 2 stages, 1 micro-batches, 1 chunk\nstage 0 " + a + " | F0 B0\nstage 1 " + b +
+                                   " | F0 B0\n"));
+  };
+  EXPECT_THAT(problems_of("(1)", "(0)"), IsEmpty());
+  EXPECT_THAT(problems_of("(0)", "(0)"), ::testing::Contains("stage 1: piece 0 is held twice"));
+  EXPECT_THAT(problems_of("(0)", "(7)"), ::testing::Contains("stage 1: piece 7 of a model of 2 pieces"));
+  EXPECT_THAT(problems_of("(0 1)", "(2)"), ::testing::Contains("stage 0: pieces of 2 chunks, of 1"));
+  EXPECT_THAT(problems_of("(0)", "(-)"), ::testing::Contains("stage 1: F0 is of a chunk that is empty"));
+}
+
+TEST(Schedules, DropPiecesAndMicroBatches) {
+  // Four pieces on two stages; without piece 2 (stage 0's second chunk) stage 1's second follows its first.
+  const Schedule s = without_pieces(make_schedule("interleaved_1f1b", 2, 2), {2});
+  EXPECT_THAT(problems(s), IsEmpty()) << to_text(s);
+  EXPECT_EQ(num_pieces(s), 3);
+  EXPECT_EQ(piece_of(s, 0, 1), -1);
+  EXPECT_EQ(piece_of(s, 1, 1), 2);
+  EXPECT_EQ(parse_schedule(to_text(s)), s);
+  EXPECT_THAT(to_text(s), HasSubstr("stage 0 (0 -) | F0 F1 - - - - B0 B1"));
+
+  // A pair that loses one side runs alone.
+  const Schedule merged = make_schedule("merged_1f1b", 1, 3);
+  EXPECT_THAT(to_text(merged), HasSubstr("F0 F1+B0 F2+B1 B2"));
+  EXPECT_THAT(to_text(first_micro_batches(merged, 2)), HasSubstr("| F0 F1+B0 B1\n"));
+}
+
 TEST(Schedules, BadTextNamesTheLine) {
   try {
     parse_schedule("1f1b, 1 stages, 1 micro-batches, 1 chunk\nstage 0 | F0 Q0\n");
@@ -78,6 +123,11 @@ TEST(Schedules, BadTextNamesTheLine) {
     EXPECT_EQ(e.detail().value, "Q0");
   }
   EXPECT_THROW(parse_schedule(""), ConfigError);
+  for (const char* word : {"F0+", "F0++B1", "F0.", "F-1", "--", "F0+B", "F99999999999"})
+    EXPECT_THROW(parse_schedule(std::string("x, 1 stages, 1 micro-batches, 1 chunk\nstage 0 | ") + word + "\n"), ConfigError)
+        << word;
+  EXPECT_THROW(parse_schedule("x, 1 stages, 1 micro-batches, 1 chunk\nstage 0 (x) | F0 B0\n"), ConfigError);
+  EXPECT_THROW(parse_schedule("x, 1 stages, 1 micro-batches, 1 chunk\nstage 0 (0 | F0 B0\n"), ConfigError);
   EXPECT_THROW(parse_schedule("1f1b, 2 stages, 1 micro-batches, 1 chunk\nstage 0 | F0 B0\n"), ConfigError);
   EXPECT_THROW(make_schedule("zigzag", 1, 1), ConfigError);
 }

@@ -18,6 +18,8 @@ struct Draft {
   int num_slots = 0;
   bool forward_only = false;
   std::vector<Chunk> chunks;
+  std::vector<int> previous_stage;  // by chunk: that of the piece before it (its own: no message); -1: none
+  std::vector<int> next_stage;
   std::vector<Buffer> buffers;
   std::vector<Bucket> buckets;
   std::vector<DraftAction> actions;
@@ -35,7 +37,7 @@ struct Place {
 };
 std::vector<Place> places(const model::ModelSpec& model, const Chunk& chunk);
 
-// Pass 1: a stage's row of the grid to compute actions over segments, with their buffers.
+// Pass 1: a stage's row of the grid to compute actions over segments, with their buffers. `chunks`: of the stage, by chunk.
 Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, const std::vector<Chunk>& chunks,
                       int stage);
 // Pass 2: all-to-alls around the experts where they are spread over ep > 1 ranks.

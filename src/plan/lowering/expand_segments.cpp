@@ -15,13 +15,41 @@ int last_slot_of(const std::vector<Slot>& row, int mb) {
   return -1;
 }
 
+// The row without its no-ops: slots are numbered by what is left.
+std::vector<Slot> work(const std::vector<Slot>& row) {
+  std::vector<Slot> out;
+  for (const Slot& slot : row)
+    if (slot.kind != SlotKind::no_op) out.push_back(slot);
+  return out;
+}
+
+// The stage and chunk that hold a piece; {-1, -1}: none does.
+std::pair<int, int> holder(const Schedule& schedule, int piece) {
+  for (int stage = 0; stage < schedule.num_stages; ++stage)
+    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk)
+      if (piece >= 0 && piece_of(schedule, stage, chunk) == piece) return {stage, chunk};
+  return {-1, -1};
+}
+
 }  // namespace
 
 Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, const std::vector<Chunk>& chunks,
                       int stage) {
-  const auto& row = schedule.rows.at(stage);
+  const auto row = work(schedule.rows.at(stage));
   Draft d{.stage = stage, .num_stages = schedule.num_stages, .num_slots = static_cast<int>(row.size()),
           .forward_only = schedule.forward_only, .chunks = chunks};
+
+  // By chunk: the chunk of this stage that the piece before (after) it is, -1: none or another stage's.
+  std::vector<int> local_previous, local_next;
+  for (int chunk = 0; chunk < static_cast<int>(chunks.size()); ++chunk) {
+    const int piece = piece_of(schedule, stage, chunk);
+    const auto before = piece < 0 ? std::pair{-1, -1} : holder(schedule, piece - 1);
+    const auto after = piece < 0 ? std::pair{-1, -1} : holder(schedule, piece + 1);
+    d.previous_stage.push_back(before.first);
+    d.next_stage.push_back(after.first);
+    local_previous.push_back(before.first == stage ? before.second : -1);
+    local_next.push_back(after.first == stage ? after.second : -1);
+  }
 
   // All batches first: the number of valid targets, which seeds every loss, counts all of them.
   std::vector<int> batch_buffer(schedule.num_micro_batches);
@@ -35,13 +63,23 @@ Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, c
     const auto [kind, mb, chunk, joined] = row[slot];
     const auto segments = places(model, chunks.at(chunk));
     const int count = static_cast<int>(segments.size());
-    const auto buffer = [&](BufferKind what, const Place& place) {
+    const auto buffer = [&, mb = mb, chunk = chunk](BufferKind what, const Place& place) {
       return Buffer{.kind = what, .segment = place.segment, .mb = mb, .chunk = chunk, .layer = place.layer};
+    };
+    // What a neighbouring chunk of this stage has left for this one.
+    const auto from_chunk = [&, mb = mb](BufferKind what, int other, const Place& place) {
+      const int found = d.find_buffer({.kind = what, .segment = place.segment, .mb = mb, .chunk = other, .layer = place.layer});
+      TRIREME_CHECK(found >= 0, "chunk {} comes before what it needs", other);
+      return found;
     };
     TRIREME_CHECK(!joined && (kind == SlotKind::forward || kind == SlotKind::backward),
                   "split backward and joined slots are lowered by no pass");
     if (kind == SlotKind::forward) {
-      int previous = chunks[chunk].embed ? -1 : d.add_buffer(buffer(BufferKind::boundary, {}));
+      int previous = -1;
+      if (const int local = local_previous[chunk]; local >= 0)
+        previous = from_chunk(BufferKind::boundary, local, places(model, chunks[local]).back());
+      else if (!chunks[chunk].embed)
+        previous = d.add_buffer(buffer(BufferKind::boundary, {}));
       for (const Place& place : segments) {
         Action a{.kind = ActionKind::forward, .pass = Pass::forward, .segment = place.segment, .mb = mb,
                  .chunk = chunk, .layer = place.layer, .reads = {batch_buffer[mb]}};
@@ -55,7 +93,11 @@ Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, c
         d.actions.push_back(d.make(std::move(a), slot));
       }
     } else {
-      int incoming = chunks[chunk].head ? -1 : d.add_buffer(buffer(BufferKind::gradient, {}));
+      int incoming = -1;
+      if (const int local = local_next[chunk]; local >= 0)
+        incoming = from_chunk(BufferKind::gradient, local, places(model, chunks[local]).front());
+      else if (!chunks[chunk].head)
+        incoming = d.add_buffer(buffer(BufferKind::gradient, {}));
       for (int i = count - 1; i >= 0; --i) {
         const Place& place = segments[i];
         Action a{.kind = ActionKind::backward, .pass = Pass::backward, .segment = place.segment, .mb = mb,

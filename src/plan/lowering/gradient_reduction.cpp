@@ -35,7 +35,9 @@ Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Mesh&
                              int bytes_per_element) {
   if (d.forward_only) return d;
   const auto elements = elements_by_part(model, mesh);
-  const bool both_ends = d.chunks.front().embed && d.chunks.back().head;
+  const bool first = std::any_of(d.chunks.begin(), d.chunks.end(), [](const Chunk& c) { return c.embed; });
+  const bool last = std::any_of(d.chunks.begin(), d.chunks.end(), [](const Chunk& c) { return c.head; });
+  const bool both_ends = first && last;
 
   // The backward that completes each part's gradient, in the order of the list.
   std::map<std::pair<int, Segment>, std::size_t> last_backward;
@@ -93,8 +95,7 @@ Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Mesh&
   }
 
   // Tied embeddings on two stages: both hold the matrix, and each has part of its gradient.
-  const bool first = d.chunks.front().embed, last = d.chunks.back().head;
-  if (model.tied_embeddings && d.num_stages > 1 && (first || last)) {
+  if (model.tied_embeddings && d.num_stages > 1 && first != last) {
     Action sum{.kind = ActionKind::reduce_embedding, .pass = Pass::backward, .lane = Lane::dp, .group = Axis::embedding};
     for (const DraftAction& a : d.actions)
       if (a.action.kind == ActionKind::backward &&

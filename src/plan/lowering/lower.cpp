@@ -10,13 +10,33 @@ namespace trireme::plan {
 
 namespace {
 
+bool is_nothing(const Chunk& c) { return c.num_layers == 0 && !c.embed && !c.head; }
+
+std::vector<std::vector<Chunk>> chunks_of_stages(const Schedule& schedule, const std::vector<Chunk>& pieces) {
+  std::vector<std::vector<Chunk>> out(schedule.num_stages);
+  for (int stage = 0; stage < schedule.num_stages; ++stage)
+    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk)
+      out[stage].push_back(pieces.at(piece_of(schedule, stage, chunk)));
+  return out;
+}
+
+// A piece that holds nothing would only pass messages on.
+Schedule without_pieces_of_nothing(Schedule schedule, const std::vector<Chunk>& pieces) {
+  std::vector<int> nothing;
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    if (is_nothing(pieces[i])) nothing.push_back(static_cast<int>(i));
+  return nothing.empty() ? schedule : without_pieces(schedule, nothing);
+}
+
 Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
   Plan plan{.mesh = mesh, .schedule = std::move(schedule), .all_to_all = run.layout.all_to_all};
   plan.num_micro_batches = plan.schedule.num_micro_batches;
   make_pattern(plan.all_to_all, mesh.ep);  // an unknown name is said here, not in the middle of a run
-  const auto chunks = split_layers(run.model, mesh.pp, run.layout.stage_layers);
+  const auto pieces = split_layers(run.model, mesh.pp * plan.schedule.num_chunks, run.layout.stage_layers);
+  const auto chunks = chunks_of_stages(plan.schedule, pieces);
+  plan.schedule = without_pieces_of_nothing(std::move(plan.schedule), pieces);
   for (int stage = 0; stage < mesh.pp; ++stage) {
-    Draft d = expand_segments(run.model, plan.schedule, {chunks[stage]}, stage);
+    Draft d = expand_segments(run.model, plan.schedule, chunks[stage], stage);
     d = add_expert_exchange(std::move(d), run.model.num_moe_layers() > 0 ? mesh.ep : 1);
     d = add_pipeline_transfers(std::move(d));
     d = add_gradient_reduction(std::move(d), run.model, mesh, run.layout.bucket_MiB * MiB,
@@ -45,12 +65,17 @@ std::vector<Chunk> split_layers(const model::ModelSpec& model, int num_stages,
 }
 
 Plan make_training_plan(const RunSpec& run, const Mesh& mesh) {
+  const LayoutSpec& l = run.layout;
   const int micro_batches = static_cast<int>(run.batch.num_micro_batches(mesh.dp));
-  return lower(run, mesh, make_schedule(run.layout.schedule, mesh.pp, micro_batches));
+  return lower(run, mesh, make_schedule(l.schedule, {.num_stages = mesh.pp, .num_micro_batches = micro_batches,
+                                                     .num_chunks = chunks_a_stage(l.schedule, l.virtual_stages),
+                                                     .micro_batch_group = l.micro_batch_group}));
 }
 
 Plan make_evaluation_plan(const RunSpec& run, const Mesh& mesh, int num_micro_batches) {
-  return lower(run, mesh, forward_only(mesh.pp, num_micro_batches));
+  const LayoutSpec& l = run.layout;
+  return lower(run, mesh, forward_only(mesh.pp, num_micro_batches, chunks_a_stage(l.schedule, l.virtual_stages),
+                                       stage_map(l.schedule, mesh.pp)));
 }
 
 }  // namespace trireme::plan

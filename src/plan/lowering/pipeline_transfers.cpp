@@ -46,7 +46,7 @@ Draft add_pipeline_transfers(Draft d) {
     if (const int in = input_of(d, a, kind); in >= 0) {
       message.kind = ActionKind::receive;
       message.lane = forward ? Lane::forward_receive : Lane::backward_receive;
-      message.peer_stage = forward ? d.stage - 1 : d.stage + 1;
+      message.peer_stage = (forward ? d.previous_stage : d.next_stage).at(a.chunk);
       message.allocates = {in};
       // One slot ahead: the message travels while the slot before computes, and at most one such buffer is idle.
       const int slot = before[i].slot;
@@ -54,10 +54,11 @@ Draft add_pipeline_transfers(Draft d) {
       insert_before.emplace(first_in_slot.at(std::max(0, slot - 1)), d.make(message, std::max(0, slot - 1)));
     }
     const bool last_in_slot = i + 1 == before.size() || before[i + 1].slot != before[i].slot;
-    if (const int out = output_of(d, a, kind); out >= 0 && last_in_slot) {
+    const int target = (forward ? d.next_stage : d.previous_stage).at(a.chunk);
+    if (const int out = output_of(d, a, kind); out >= 0 && last_in_slot && target != d.stage) {
       message.kind = ActionKind::send;
       message.lane = forward ? Lane::forward_send : Lane::backward_send;
-      message.peer_stage = forward ? d.stage + 1 : d.stage - 1;
+      message.peer_stage = target;
       message.waits = {};
       message.allocates = {};
       message.reads = {out};
