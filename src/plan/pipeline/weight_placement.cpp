@@ -81,7 +81,8 @@ class Placement {
   bool step(int stage) {
     Stage& x = stages_[stage];
     const auto& row = s_.rows[stage];
-    while (x.at < row.size() && row[x.at].kind == SlotKind::weight_gradient) ++x.at;
+    for (; x.at < row.size() && row[x.at].kind == SlotKind::weight_gradient; ++x.at)
+      if (rule_.as_given) take_weight(stage);
     if (x.at == row.size()) return false;
     const Slot& slot = row[x.at];
     const bool forward = slot.kind == SlotKind::forward;
@@ -90,7 +91,7 @@ class Placement {
     const std::size_t cell = static_cast<std::size_t>(piece) * m_ + slot.mb;
     const double ready = (forward ? forward_ : gradient_)[cell];
     if (ready == never) return false;
-    while (weight_first(stage, forward, ready)) take_weight(stage);
+    while (!rule_.as_given && weight_first(stage, forward, ready)) take_weight(stage);
     const SlotTimes& t = times(stage, slot.chunk);
     x.free = std::max(x.free, ready) + (forward ? t.forward_s : t.input_gradient_s);
     const int next = forward ? piece + 1 : piece - 1;
@@ -137,8 +138,8 @@ Schedule with_weights_by_times(Schedule split, const std::vector<SlotTimes>& giv
   const bool many = split.num_micro_batches > 2 * few;
   const Schedule start = many ? first_micro_batches(split, few) : Schedule{};
   const Schedule& judged = many ? start : split;
-  WeightRule best;
-  double shortest = never;
+  WeightRule best{.as_given = true};
+  double shortest = place_weights(judged, times, max_in_flight, best, /*rows=*/false).makespan_s;
   for (const double least_gap : {0.0, 0.25, 0.5, 0.75, 1.0})
     for (const int pending : {0, p / 2, p, p + p / 2}) {
       const WeightRule rule{least_gap, pending};

@@ -11,8 +11,9 @@ namespace trireme::plan {
 // weight gradient fits before it is, when more than `pending` are due (0: no limit), or when the next slot is a forward
 // and the stage holds as many as it may.
 struct WeightRule {
-  double least_gap = 0;  // 0: any gap
+  double least_gap = 0;   // 0: any gap
   int pending = 0;
+  bool as_given = false;  // where the schedule has them, whatever the rest says
 };
 
 struct PlacedWeights {
@@ -25,7 +26,7 @@ struct PlacedWeights {
 PlacedWeights place_weights(const Schedule& split, const std::vector<SlotTimes>& times, int max_in_flight,
                             const WeightRule& rule, bool rows);
 
-// The schedule with its weight gradients placed by the rule that gives the shortest step. With many micro-batches the rule
+// The schedule with its weight gradients where they are or placed by a rule, whichever gives the shortest step. With many micro-batches the rule
 // is chosen on the first of them, since the steady state repeats. Where `times` is empty the schedule as it is; one entry
 // stands for all chunks.
 Schedule with_weights_by_times(Schedule split, const std::vector<SlotTimes>& times, int max_in_flight);

@@ -55,8 +55,12 @@ Schedule zero_bubble_v(const ScheduleOptions& o) {
   TRIREME_CHECK(p > 0 && o.num_micro_batches > 0);
   Schedule s{.name = "zero_bubble_v", .num_stages = p, .num_micro_batches = m, .num_chunks = 2, .pieces = v_shape(p)};
   for (int stage = 0; stage < p; ++stage) s.rows.push_back(row_of(stage, p, m));
-  if (m > o.num_micro_batches) s = first_micro_batches(s, o.num_micro_batches);
-  return with_weights_by_times(std::move(s), o.times, 2 * p);
+  std::vector<SlotTimes> times = o.times;
+  if (m > o.num_micro_batches) {
+    s = first_micro_batches(s, o.num_micro_batches);
+    if (times.empty()) times = {SlotTimes{}};  // the surplus leaves gaps, also with equal times
+  }
+  return with_weights_by_times(std::move(s), times, 2 * p);
 }
 
 }  // namespace trireme::plan

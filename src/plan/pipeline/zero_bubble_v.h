@@ -14,7 +14,7 @@
 namespace trireme::plan {
 
 // options.times: none, one for all chunks, or one for each [stage * 2 + chunk]. The phases need 2p - 1 micro-batches; with
-// fewer it is the schedule for those without the surplus ones.
+// fewer it is the schedule for those without the surplus ones, its weight gradients placed again.
 Schedule zero_bubble_v(const ScheduleOptions& options);
 
 }  // namespace trireme::plan

@@ -142,7 +142,8 @@ void hold(const CompiledGrid& g, const GridCosts& c, GridWorkspace& w) {
       released = held.at(u.cell, 0);
     now -= released;
     peak = std::max(peak, now);
-    if (peak > r.peak_bytes[u.stage]) {
+    // Rounding must not make a later moment of the same height the peak.
+    if (peak > r.peak_bytes[u.stage] * (1 + 1e-12)) {
       r.peak_bytes[u.stage] = peak;
       r.peak_slot[u.stage] = u.slot;
     }
