@@ -1,5 +1,6 @@
-// How fast the planner thinks, on one core: JSON lines. `schedule` lines give, for each schedule, how many full simulations
-// a second there are of a compiled grid with new costs each time, and how long generating, compiling and simulating take.
+// How fast the planner thinks, on one core: JSON lines. `schedule` lines give, for each schedule, how many full
+// simulations a second there are of a compiled grid with new costs each time, and how long generating, compiling and
+// simulating take.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -16,7 +17,9 @@ namespace {
 using namespace trireme;
 using Clock = std::chrono::steady_clock;
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Median seconds of a call, of as many as fit into `budget_s` (at least 5).
 template <class Call>
@@ -85,7 +88,8 @@ int main(int argc, char** argv) {
   double budget_s = 0.2;
   app.add_option("--seconds", budget_s, "of each measurement")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
-  for (const std::string& name : plan::schedule_names()) schedule(name, {.num_stages = 8, .num_micro_batches = 32}, budget_s);
+  for (const std::string& name : plan::schedule_names())
+    schedule(name, {.num_stages = 8, .num_micro_batches = 32}, budget_s);
   schedule("zero_bubble_v", {.num_stages = 16, .num_micro_batches = 512}, budget_s);
   schedule("zero_bubble_v", {.num_stages = 16, .num_micro_batches = 512, .times = {{1.3, 1.1, 0.8, 0.05}}}, budget_s);
   return 0;

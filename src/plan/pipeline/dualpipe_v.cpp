@@ -12,7 +12,9 @@ namespace {
 // One stage's row, slot by slot; counts micro-batches of each chunk and remembers the weight gradients that are due.
 class Row {
  public:
-  void forward(int chunk, bool joined = false) { row_.push_back({SlotKind::forward, forwards_[chunk]++, chunk, joined}); }
+  void forward(int chunk, bool joined = false) {
+    row_.push_back({SlotKind::forward, forwards_[chunk]++, chunk, joined});
+  }
   void backward(int chunk, bool split = false) {
     const Slot slot{split ? SlotKind::input_gradient : SlotKind::backward, backwards_[chunk]++, chunk};
     row_.push_back(slot);
@@ -78,7 +80,10 @@ std::vector<Slot> row_of(int stage, int p, int m) {
 Schedule dualpipe_v(int num_stages, int num_micro_batches) {
   TRIREME_CHECK(num_stages > 0 && num_micro_batches > 0);
   const int needed = std::max(num_micro_batches, 2 * num_stages);
-  Schedule s{.name = "dualpipe_v", .num_stages = num_stages, .num_micro_batches = needed, .num_chunks = 2,
+  Schedule s{.name = "dualpipe_v",
+             .num_stages = num_stages,
+             .num_micro_batches = needed,
+             .num_chunks = 2,
              .pieces = v_shape(num_stages)};
   for (int stage = 0; stage < num_stages; ++stage) s.rows.push_back(row_of(stage, num_stages, needed));
   return first_micro_batches(s, num_micro_batches);

@@ -33,19 +33,21 @@ const char* const split = "the runtime computes input and weight gradients toget
 // The one list of names.
 const std::array<Entry, 7> entries{{
     {"gpipe", 1, false, false, [](const ScheduleOptions& o) { return gpipe(o.num_stages, o.num_micro_batches); }, ""},
-    {"1f1b", 1, false, false, [](const ScheduleOptions& o) { return one_f_one_b(o.num_stages, o.num_micro_batches); }, ""},
+    {"1f1b", 1, false, false, [](const ScheduleOptions& o) { return one_f_one_b(o.num_stages, o.num_micro_batches); },
+     ""},
     {"interleaved_1f1b", 2, true, false, interleaved_1f1b, several_chunks},
     {"merged_1f1b", 1, true, false, merged_1f1b, "the runtime doesn't overlap a forward with a backward"},
     {"zero_bubble_h1", 1, false, false, zero_bubble_h1, split},
     {"zero_bubble_v", 2, false, true, zero_bubble_v, split},
-    {"dualpipe_v", 2, false, true, [](const ScheduleOptions& o) { return dualpipe_v(o.num_stages, o.num_micro_batches); },
-     several_chunks},
+    {"dualpipe_v", 2, false, true,
+     [](const ScheduleOptions& o) { return dualpipe_v(o.num_stages, o.num_micro_batches); }, several_chunks},
 }};
 
 const Entry& entry(const std::string& name) {
   for (const Entry& e : entries)
     if (e.name == name) return e;
-  throw ConfigError({.key = "layout.schedule", .value = name,
+  throw ConfigError({.key = "layout.schedule",
+                     .value = name,
                      .allowed = fmt::format("one of {}", fmt::join(schedule_names(), ", "))});
 }
 
@@ -65,7 +67,9 @@ std::vector<std::vector<int>> stage_map(const std::string& name, int num_stages)
   return entry(name).v ? v_shape(num_stages) : std::vector<std::vector<int>>{};
 }
 
-std::string why_not_runnable(const std::string& name) { return entry(name).not_runnable; }
+std::string why_not_runnable(const std::string& name) {
+  return entry(name).not_runnable;
+}
 
 Schedule make_schedule(const std::string& name, const ScheduleOptions& options) {
   const Entry& e = entry(name);
@@ -73,7 +77,8 @@ Schedule make_schedule(const std::string& name, const ScheduleOptions& options) 
   ScheduleOptions o = options;
   o.num_chunks = chunks_a_stage(name, o.num_chunks);
   if (!e.any_chunks && o.num_chunks != e.chunks)
-    throw ConfigError({.key = "layout.virtual_stages", .value = fmt::format("{}", o.num_chunks),
+    throw ConfigError({.key = "layout.virtual_stages",
+                       .value = fmt::format("{}", o.num_chunks),
                        .allowed = fmt::format("{} with the schedule {}", e.chunks, name)});
   const std::size_t cells = static_cast<std::size_t>(o.num_stages) * o.num_chunks;
   TRIREME_CHECK(o.times.size() <= 1 || o.times.size() == cells, "times of {} chunks, of {}", o.times.size(), cells);

@@ -20,15 +20,15 @@ struct ScheduleOptions {
   int num_micro_batches = 1;
   int num_chunks = 0;         // a stage; 0: as the schedule has it by itself (2 of interleaved and V shapes)
   int micro_batch_group = 0;  // interleaved and merged: micro-batches of a chunk in a row; 0: num_stages
-  // Zero bubble: places weight gradients by these times, one for all chunks or one for each [stage * chunks + chunk]; none:
-  // the order that the papers give for equal times.
+  // Zero bubble: places weight gradients by these times, one for all chunks or one for each [stage * chunks + chunk];
+  // none: the order that the papers give for equal times.
   std::vector<SlotTimes> times;
 };
 
 // gpipe, 1f1b, interleaved_1f1b, merged_1f1b, zero_bubble_h1, zero_bubble_v, dualpipe_v
 std::vector<std::string> schedule_names();
-// The chunks that a stage has in a schedule of this name when `virtual_stages` are asked for; 0 or 1: what it has by itself,
-// 1 or 2.
+// The chunks that a stage has in a schedule of this name when `virtual_stages` are asked for; 0 or 1: what it has by
+// itself, 1 or 2.
 int chunks_a_stage(const std::string& name, int virtual_stages = 0);
 // Schedule::pieces of a schedule of this name.
 std::vector<std::vector<int>> stage_map(const std::string& name, int num_stages);

@@ -22,13 +22,14 @@ std::vector<Slot> interleaved_forwards(const ScheduleOptions& o) {
   const int group = o.micro_batch_group > 0 ? o.micro_batch_group : p;
   if (!groups_well(p, m, group)) {
     const auto fail = [&](std::string allowed) {
-      throw ConfigError({.key = "layout.micro_batch_group", .value = fmt::format("{}", group), .allowed = std::move(allowed)});
+      throw ConfigError(
+          {.key = "layout.micro_batch_group", .value = fmt::format("{}", group), .allowed = std::move(allowed)});
     };
     if (m < p) fail(fmt::format("at least as many micro-batches ({}) as stages ({})", m, p));
     int good = p;
     while (!groups_well(p, m, good)) ++good;  // m itself always is
-    fail(fmt::format("from {} stages to {} micro-batches, leaving no micro-batches over or at least {}: {} would do", p, m,
-                     p, good));
+    fail(fmt::format("from {} stages to {} micro-batches, leaving no micro-batches over or at least {}: {} would do", p,
+                     m, p, good));
   }
   std::vector<Slot> out;
   for (int first = 0; first < m; first += group)
@@ -57,11 +58,14 @@ void fill_interleaved_rows(Schedule& s, const std::vector<Slot>& forwards, int w
 
 Schedule interleaved_1f1b(const ScheduleOptions& o) {
   if (o.num_chunks < 2)
-    throw ConfigError({.key = "layout.virtual_stages", .value = fmt::format("{}", o.num_chunks),
+    throw ConfigError({.key = "layout.virtual_stages",
+                       .value = fmt::format("{}", o.num_chunks),
                        .allowed = "at least 2 with the schedule interleaved_1f1b"});
   const auto forwards = interleaved_forwards(o);
   const int group = o.micro_batch_group > 0 ? o.micro_batch_group : o.num_stages;
-  Schedule s{.name = "interleaved_1f1b", .num_stages = o.num_stages, .num_micro_batches = o.num_micro_batches,
+  Schedule s{.name = "interleaved_1f1b",
+             .num_stages = o.num_stages,
+             .num_micro_batches = o.num_micro_batches,
              .num_chunks = o.num_chunks};
   fill_interleaved_rows(s, forwards, (o.num_chunks - 1) * group, /*joined=*/false);
   return s;

@@ -12,7 +12,9 @@ Schedule merged_1f1b(const ScheduleOptions& o) {
     forwards = interleaved_forwards(o);
   }
   const int group = o.micro_batch_group > 0 ? o.micro_batch_group : o.num_stages;
-  Schedule s{.name = "merged_1f1b", .num_stages = o.num_stages, .num_micro_batches = o.num_micro_batches,
+  Schedule s{.name = "merged_1f1b",
+             .num_stages = o.num_stages,
+             .num_micro_batches = o.num_micro_batches,
              .num_chunks = o.num_chunks};
   fill_interleaved_rows(s, forwards, (o.num_chunks - 1) * group + 1, /*joined=*/true);
   return s;

@@ -5,8 +5,8 @@
 //   stage 1 | F0 B0 F1 B1 F2 B2
 //
 // A slot is KIND MICRO-BATCH [. CHUNK]: F forward, B backward (input and weight gradients), I input gradient,
-// W weight gradient; "-" does nothing. Two slots joined by + are executed together, as one: "F3.1+B2" overlaps a forward
-// with a backward of another micro-batch.
+// W weight gradient; "-" does nothing. Two slots joined by + are executed together, as one: "F3.1+B2" overlaps a
+// forward with a backward of another micro-batch.
 //
 // Chunk c of stage s is the (c * stages + s)-th piece of the model unless the row says which pieces its chunks are:
 // "stage 0 (0 7) | ..." holds the first and the last of eight (a V); "-" there is an empty chunk, which has no slots.
@@ -28,7 +28,8 @@ struct Slot {
   SlotKind kind = SlotKind::forward;
   int mb = 0;
   int chunk = 0;
-  bool joined = false;  // runs together with the slot after it: a forward and a backward (or input gradient), in any order
+  bool joined =
+      false;  // runs together with the slot after it: a forward and a backward (or input gradient), in any order
   bool operator==(const Slot&) const = default;
 };
 
@@ -48,8 +49,8 @@ std::string to_text(const Slot& slot);
 Schedule parse_schedule(const std::string& text);  // ConfigError with the line
 
 // Empty when right; else what is wrong, one line each: a slot missing or twice, a backward before its forward, a
-// weight gradient before its input gradient, slots joined that can't be, pieces that are not a model, rows that wait for
-// one another (the grid is executed with unlimited buffers: a row that can't go on names its slot).
+// weight gradient before its input gradient, slots joined that can't be, pieces that are not a model, rows that wait
+// for one another (the grid is executed with unlimited buffers: a row that can't go on names its slot).
 std::vector<std::string> problems(const Schedule& schedule);
 
 // Which piece of the model a stage's chunk is; -1: empty.
@@ -65,8 +66,8 @@ Schedule without_pieces(const Schedule& schedule, const std::vector<int>& droppe
 // The same schedule without the micro-batches from `num_micro_batches` on.
 Schedule first_micro_batches(const Schedule& schedule, int num_micro_batches);
 
-// Highest number of forwards (of any chunk) that are done and whose backward is not, on a stage. A joined pair holds its
-// forward's before it gives its backward's free.
+// Highest number of forwards (of any chunk) that are done and whose backward is not, on a stage. A joined pair holds
+// its forward's before it gives its backward's free.
 int peak_in_flight(const Schedule& schedule, int stage);
 
 }  // namespace trireme::plan

@@ -41,10 +41,11 @@ void check_pair(const Schedule& s, int stage, std::size_t i, std::vector<std::st
   }
   const auto is_backward = [](SlotKind kind) { return kind == SlotKind::backward || kind == SlotKind::input_gradient; };
   const Slot &a = row[i], &b = row[i + 1];
-  const bool kinds = (a.kind == SlotKind::forward && is_backward(b.kind)) ||
-                     (b.kind == SlotKind::forward && is_backward(a.kind));
+  const bool kinds =
+      (a.kind == SlotKind::forward && is_backward(b.kind)) || (b.kind == SlotKind::forward && is_backward(a.kind));
   if (!kinds || b.joined)
-    out.push_back(fmt::format("stage {}: {}+{} can't be joined; one F and one B or I can", stage, word(i), word(i + 1)));
+    out.push_back(
+        fmt::format("stage {}: {}+{} can't be joined; one F and one B or I can", stage, word(i), word(i + 1)));
   else if (a.mb == b.mb && a.chunk == b.chunk)
     out.push_back(fmt::format("stage {}: {}+{} joins a forward with its own backward", stage, word(i), word(i + 1)));
 }
@@ -65,11 +66,20 @@ void check_row(const Schedule& s, int stage, std::vector<std::string>& out) {
       out.push_back(fmt::format("stage {}: {} is of a chunk that is empty", stage, to_text(slot)));
     Seen& x = seen[static_cast<std::size_t>(slot.mb) * s.num_chunks + slot.chunk];
     switch (slot.kind) {
-      case SlotKind::forward: ++x.forward; break;
-      case SlotKind::backward: ++x.backward; break;
-      case SlotKind::input_gradient: ++x.input; break;
-      case SlotKind::weight_gradient: ++x.weight; break;
-      case SlotKind::no_op: break;
+      case SlotKind::forward:
+        ++x.forward;
+        break;
+      case SlotKind::backward:
+        ++x.backward;
+        break;
+      case SlotKind::input_gradient:
+        ++x.input;
+        break;
+      case SlotKind::weight_gradient:
+        ++x.weight;
+        break;
+      case SlotKind::no_op:
+        break;
     }
     if (slot.kind != SlotKind::forward && x.forward == 0)
       out.push_back(fmt::format("stage {}: {} comes before its forward", stage, to_text(slot)));
@@ -85,9 +95,10 @@ void check_row(const Schedule& s, int stage, std::vector<std::string>& out) {
       const bool whole = x.forward == 1 && (s.forward_only || (x.backward == 1 && x.input == 0 && x.weight == 0) ||
                                             (x.backward == 0 && x.input == 1 && x.weight == 1));
       if (!whole)
-        out.push_back(fmt::format(
-            "stage {}: micro-batch {} chunk {} has {} F, {} B, {} I, {} W; one F and one B (or one I and one W) are due",
-            stage, mb, chunk, x.forward, x.backward, x.input, x.weight));
+        out.push_back(
+            fmt::format("stage {}: micro-batch {} chunk {} has {} F, {} B, {} I, {} W; one F and one B (or one I and "
+                        "one W) are due",
+                        stage, mb, chunk, x.forward, x.backward, x.input, x.weight));
     }
 }
 
@@ -103,8 +114,7 @@ void check_progress(const Schedule& s, std::vector<std::string>& out) {
       const auto& row = s.rows[stage];
       const auto piece = [&](const Slot& slot) { return piece_of(s, stage, slot.chunk); };
       const auto ready = [&](const Slot& slot) {
-        if (slot.kind == SlotKind::forward)
-          return piece(slot) == 0 || forwards[at_mb(piece(slot) - 1, slot.mb)] != 0;
+        if (slot.kind == SlotKind::forward) return piece(slot) == 0 || forwards[at_mb(piece(slot) - 1, slot.mb)] != 0;
         if (slot.kind == SlotKind::backward || slot.kind == SlotKind::input_gradient)
           return piece(slot) == pieces - 1 || backwards[at_mb(piece(slot) + 1, slot.mb)] != 0;
         return true;

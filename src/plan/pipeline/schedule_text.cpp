@@ -71,9 +71,9 @@ std::string to_text(const Slot& slot) {
 }
 
 std::string to_text(const Schedule& s) {
-  std::string out = fmt::format("{}, {} stages, {} micro-batches, {} chunk{}{}\n", s.name, s.num_stages,
-                                s.num_micro_batches, s.num_chunks, s.num_chunks == 1 ? "" : "s",
-                                s.forward_only ? ", forward only" : "");
+  std::string out =
+      fmt::format("{}, {} stages, {} micro-batches, {} chunk{}{}\n", s.name, s.num_stages, s.num_micro_batches,
+                  s.num_chunks, s.num_chunks == 1 ? "" : "s", s.forward_only ? ", forward only" : "");
   for (std::size_t stage = 0; stage < s.rows.size(); ++stage) {
     out += fmt::format("stage {}", stage);
     if (!s.pieces.empty()) {
@@ -135,7 +135,8 @@ Schedule parse_schedule(const std::string& source) {
     while (words >> word) read_word(word, number, s.rows.back());
   }
   if (!headed || static_cast<int>(s.rows.size()) != s.num_stages)
-    throw ConfigError({.key = "schedule", .value = fmt::format("{} rows", s.rows.size()),
+    throw ConfigError({.key = "schedule",
+                       .value = fmt::format("{} rows", s.rows.size()),
                        .allowed = fmt::format("a heading and {} rows", s.num_stages)});
   if (!s.pieces.empty()) s.pieces.resize(s.rows.size());
   return s;

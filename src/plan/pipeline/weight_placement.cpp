@@ -13,9 +13,17 @@ constexpr double never = std::numeric_limits<double>::infinity();
 
 class Placement {
  public:
-  Placement(const Schedule& s, const std::vector<SlotTimes>& times, int max_in_flight, const WeightRule& rule, bool rows)
-      : s_(s), m_(s.num_micro_batches), times_(times), limit_(max_in_flight), rule_(rule), keep_(rows),
-        pieces_(num_pieces(s)), forward_(static_cast<std::size_t>(pieces_) * m_, never), gradient_(forward_.size(), never),
+  Placement(const Schedule& s, const std::vector<SlotTimes>& times, int max_in_flight, const WeightRule& rule,
+            bool rows)
+      : s_(s),
+        m_(s.num_micro_batches),
+        times_(times),
+        limit_(max_in_flight),
+        rule_(rule),
+        keep_(rows),
+        pieces_(num_pieces(s)),
+        forward_(static_cast<std::size_t>(pieces_) * m_, never),
+        gradient_(forward_.size(), never),
         stages_(s.num_stages) {
     stage_of_.resize(pieces_);
     for (int stage = 0; stage < s.num_stages; ++stage) {
@@ -49,11 +57,11 @@ class Placement {
 
  private:
   struct Stage {
-    std::vector<int> piece;     // by chunk
-    std::size_t at = 0;         // in the row that is given
-    double free = 0;            // when its last slot ends
+    std::vector<int> piece;  // by chunk
+    std::size_t at = 0;      // in the row that is given
+    double free = 0;         // when its last slot ends
     int in_flight = 0;
-    std::vector<Slot> due;      // weight gradients, in the order of their input gradients
+    std::vector<Slot> due;  // weight gradients, in the order of their input gradients
     std::size_t next_due = 0;
     std::vector<Slot> row;
   };
@@ -86,7 +94,8 @@ class Placement {
     if (x.at == row.size()) return false;
     const Slot& slot = row[x.at];
     const bool forward = slot.kind == SlotKind::forward;
-    TRIREME_CHECK(!slot.joined && (forward || slot.kind == SlotKind::input_gradient), "{} in a split schedule", to_text(slot));
+    TRIREME_CHECK(!slot.joined && (forward || slot.kind == SlotKind::input_gradient), "{} in a split schedule",
+                  to_text(slot));
     const int piece = x.piece[slot.chunk];
     const std::size_t cell = static_cast<std::size_t>(piece) * m_ + slot.mb;
     const double ready = (forward ? forward_ : gradient_)[cell];
@@ -98,8 +107,10 @@ class Placement {
     const auto arrive = [&](std::size_t to) { return x.free + (stage_of_[to] == stage ? 0 : t.send_s); };
     if (forward) {
       ++x.in_flight;
-      if (next < pieces_) forward_[cell + m_] = arrive(next);
-      else gradient_[cell] = x.free;
+      if (next < pieces_)
+        forward_[cell + m_] = arrive(next);
+      else
+        gradient_[cell] = x.free;
     } else {
       x.due.push_back({SlotKind::weight_gradient, slot.mb, slot.chunk});
       if (next >= 0) gradient_[cell - m_] = arrive(next);
@@ -125,7 +136,8 @@ class Placement {
 
 PlacedWeights place_weights(const Schedule& split, const std::vector<SlotTimes>& times, int max_in_flight,
                             const WeightRule& rule, bool rows) {
-  TRIREME_CHECK(static_cast<int>(times.size()) == split.num_stages * split.num_chunks, "times of {} chunks", times.size());
+  TRIREME_CHECK(static_cast<int>(times.size()) == split.num_stages * split.num_chunks, "times of {} chunks",
+                times.size());
   return Placement(split, times, max_in_flight, rule, rows).run();
 }
 

@@ -26,7 +26,8 @@ class Compiler {
   explicit Compiler(const Schedule& s) : s_(s), m_(s.num_micro_batches) {}
 
   CompiledGrid run() {
-    if (s_.num_stages < 1 || m_ < 1 || s_.num_chunks < 1 || static_cast<int>(s_.rows.size()) != s_.num_stages) refuse(s_);
+    if (s_.num_stages < 1 || m_ < 1 || s_.num_chunks < 1 || static_cast<int>(s_.rows.size()) != s_.num_stages)
+      refuse(s_);
     find_neighbours();
     out_.num_stages = s_.num_stages;
     out_.num_chunks = s_.num_chunks;
@@ -149,7 +150,8 @@ class Compiler {
         due(done == (forward_done | gradient_done));
         done |= weights_done;
         break;
-      case SlotKind::no_op: refuse(s_);
+      case SlotKind::no_op:
+        refuse(s_);
     }
   }
 
@@ -170,10 +172,17 @@ class Compiler {
       if (whole) out_.last_backward[u.cell2] = index;
     } else {
       switch (first.kind) {
-        case SlotKind::forward: u.kind = UnitKind::forward; break;
-        case SlotKind::backward: u.kind = UnitKind::backward; break;
-        case SlotKind::input_gradient: u.kind = UnitKind::input_gradient; break;
-        default: u.kind = UnitKind::weight_gradient;
+        case SlotKind::forward:
+          u.kind = UnitKind::forward;
+          break;
+        case SlotKind::backward:
+          u.kind = UnitKind::backward;
+          break;
+        case SlotKind::input_gradient:
+          u.kind = UnitKind::input_gradient;
+          break;
+        default:
+          u.kind = UnitKind::weight_gradient;
       }
     }
     u.cell = cell(stage, *front);
@@ -203,6 +212,8 @@ class Compiler {
 
 }  // namespace
 
-CompiledGrid compile(const Schedule& schedule) { return Compiler(schedule).run(); }
+CompiledGrid compile(const Schedule& schedule) {
+  return Compiler(schedule).run();
+}
 
 }  // namespace trireme::sim

@@ -54,7 +54,8 @@ struct Tables {
     };
     if (sum_pair) need(c.forward_s, "forward_s", UnitKind::pair), need(c.backward_s, "backward_s", UnitKind::pair);
     if (sum_pair_input)
-      need(c.forward_s, "forward_s", UnitKind::pair_input), need(c.input_gradient_s, "input_gradient_s", UnitKind::pair_input);
+      need(c.forward_s, "forward_s", UnitKind::pair_input),
+          need(c.input_gradient_s, "input_gradient_s", UnitKind::pair_input);
     need(c.forward_s, "forward_s", UnitKind::forward);
     need(c.backward_s, "backward_s", UnitKind::backward);
     need(c.input_gradient_s, "input_gradient_s", UnitKind::input_gradient);
@@ -135,7 +136,8 @@ void hold(const CompiledGrid& g, const GridCosts& c, GridWorkspace& w) {
       now += activation.at(u.cell, 0);
       peak = now + forward_transient.at(u.cell, 0);
     }
-    if (pair) backward(u.cell2, u.kind == UnitKind::pair);
+    if (pair)
+      backward(u.cell2, u.kind == UnitKind::pair);
     else if (u.kind == UnitKind::backward || u.kind == UnitKind::input_gradient)
       backward(u.cell, u.kind == UnitKind::backward);
     else if (u.kind == UnitKind::weight_gradient)
@@ -152,8 +154,8 @@ void hold(const CompiledGrid& g, const GridCosts& c, GridWorkspace& w) {
 
 void prepare(const CompiledGrid& g, const GridCosts& c, GridWorkspace& w) {
   const std::size_t stages = g.num_stages;
-  TRIREME_CHECK(c.stage_start_s.empty() || c.stage_start_s.size() == stages, "stage_start_s has {} entries for {} stages",
-                c.stage_start_s.size(), stages);
+  TRIREME_CHECK(c.stage_start_s.empty() || c.stage_start_s.size() == stages,
+                "stage_start_s has {} entries for {} stages", c.stage_start_s.size(), stages);
   GridResult& r = w.result;
   r.makespan_s = 0;
   r.busy_s.assign(stages, 0);
@@ -183,9 +185,15 @@ const GridResult& simulate_grid(const CompiledGrid& g, const GridCosts& c, GridW
   const Tables t(g, c);
   GridResult& r = w.result;
   switch (c.sends) {
-    case SendMode::free: walk<SendMode::free>(g, t, w); break;
-    case SendMode::lane: walk<SendMode::lane>(g, t, w); break;
-    case SendMode::blocking: walk<SendMode::blocking>(g, t, w); break;
+    case SendMode::free:
+      walk<SendMode::free>(g, t, w);
+      break;
+    case SendMode::lane:
+      walk<SendMode::lane>(g, t, w);
+      break;
+    case SendMode::blocking:
+      walk<SendMode::blocking>(g, t, w);
+      break;
   }
   r.finish_s.assign(w.free_s.begin(), w.free_s.end());
   for (double f : r.finish_s) r.makespan_s = std::max(r.makespan_s, f);

@@ -28,9 +28,10 @@ TEST(ScheduleDocs, ShowEverySchedulesGridAsItIs) {
     }
     const Schedule s = parse_schedule(block);
     EXPECT_EQ(to_text(s), block);
-    EXPECT_EQ(make_schedule(s.name, {.num_stages = s.num_stages, .num_micro_batches = s.num_micro_batches,
-                                     .num_chunks = s.num_chunks}),
-              s)
+    EXPECT_EQ(
+        make_schedule(
+            s.name, {.num_stages = s.num_stages, .num_micro_batches = s.num_micro_batches, .num_chunks = s.num_chunks}),
+        s)
         << block;
     shown.insert(s.name);
     block.clear();

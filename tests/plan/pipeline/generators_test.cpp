@@ -39,8 +39,10 @@ TEST(Generators, SplitSchedulesAreRightWithTimes) {
   for (const char* name : {"zero_bubble_h1", "zero_bubble_v"})
     for (int stages : {1, 2, 5, 8})
       for (int micro_batches : {1, 2, 7, 16, 33})
-        for (const SlotTimes& t : {SlotTimes{}, SlotTimes{1, 2, 0.5, 0.25}, SlotTimes{3, 1, 2, 1}, SlotTimes{1, 1, 0, 0}}) {
-          const Schedule s = make_schedule(name, {.num_stages = stages, .num_micro_batches = micro_batches, .times = {t}});
+        for (const SlotTimes& t :
+             {SlotTimes{}, SlotTimes{1, 2, 0.5, 0.25}, SlotTimes{3, 1, 2, 1}, SlotTimes{1, 1, 0, 0}}) {
+          const Schedule s =
+              make_schedule(name, {.num_stages = stages, .num_micro_batches = micro_batches, .times = {t}});
           ASSERT_THAT(problems(s), IsEmpty()) << to_text(s);
           // No more memory than the schedule without times.
           for (int stage = 0; stage < stages; ++stage)
@@ -54,10 +56,10 @@ TEST(Generators, InFlightAsPublished) {
       for (int stage = 0; stage < p; ++stage) {
         const auto peak = [&](const char* name) { return peak_in_flight(make_schedule(name, p, m), stage); };
         EXPECT_EQ(peak("gpipe"), m);
-        EXPECT_EQ(peak("1f1b"), p - stage);               // Narayanan et al. 2021
-        EXPECT_EQ(peak("zero_bubble_h1"), p);             // Qi et al. 2023: of the first stage of 1F1B, on every stage
-        EXPECT_EQ(peak("zero_bubble_v"), 2 * p);          // the same in halves of a stage
-        EXPECT_EQ(peak("dualpipe_v"), 2 * p + 1);         // DualPipe's table: stages of the V + 1
+        EXPECT_EQ(peak("1f1b"), p - stage);        // Narayanan et al. 2021
+        EXPECT_EQ(peak("zero_bubble_h1"), p);      // Qi et al. 2023: of the first stage of 1F1B, on every stage
+        EXPECT_EQ(peak("zero_bubble_v"), 2 * p);   // the same in halves of a stage
+        EXPECT_EQ(peak("dualpipe_v"), 2 * p + 1);  // DualPipe's table: stages of the V + 1
       }
 }
 
@@ -71,7 +73,8 @@ TEST(Generators, InterleavedAndMergedWarmUpsAsMegatrons) {
         const Schedule interleaved = make_schedule("interleaved_1f1b", o), merged = make_schedule("merged_1f1b", o);
         const auto forwards_first = [&](const Schedule& s) {
           const auto& row = s.rows[stage];
-          return std::find_if(row.begin(), row.end(), [](const Slot& x) { return x.kind != SlotKind::forward || x.joined; }) -
+          return std::find_if(row.begin(), row.end(),
+                              [](const Slot& x) { return x.kind != SlotKind::forward || x.joined; }) -
                  row.begin();
         };
         const int warm_up = 2 * (p - 1 - stage) + (v - 1) * p;
@@ -82,7 +85,8 @@ TEST(Generators, InterleavedAndMergedWarmUpsAsMegatrons) {
       }
 }
 
-// Megatron-LM's order for 2 stages, 2 chunks, 4 micro-batches: chunk 0 of the first two, chunk 1 of them, then the others.
+// Megatron-LM's order for 2 stages, 2 chunks, 4 micro-batches: chunk 0 of the first two, chunk 1 of them, then the
+// others.
 TEST(Generators, PrintTheInterleavedGrid) {
   EXPECT_EQ(to_text(make_schedule("interleaved_1f1b", 2, 4)),
             "interleaved_1f1b, 2 stages, 4 micro-batches, 2 chunks\n"
@@ -99,7 +103,8 @@ TEST(Generators, MergedOnOneStage) {
 
 TEST(Generators, GroupsNeedNotDivideAndErrorsSayWhichWould) {
   // 17 micro-batches on 8 stages: groups of 9 leave 8, a whole pipeline's; of 8 they leave one.
-  const Schedule s = make_schedule("interleaved_1f1b", {.num_stages = 8, .num_micro_batches = 17, .micro_batch_group = 9});
+  const Schedule s =
+      make_schedule("interleaved_1f1b", {.num_stages = 8, .num_micro_batches = 17, .micro_batch_group = 9});
   EXPECT_THAT(problems(s), IsEmpty());
   EXPECT_EQ(peak_in_flight(s, 0), 2 * 7 + 9 + 1);
   const auto error_of = [](int p, int m, int group, const char* name) {
@@ -110,9 +115,10 @@ TEST(Generators, GroupsNeedNotDivideAndErrorsSayWhichWould) {
     }
     return std::string("none");
   };
-  EXPECT_EQ(error_of(8, 17, 0, "interleaved_1f1b"),
-            "layout.micro_batch_group: 8: from 8 stages to 17 micro-batches, leaving no micro-batches over or at least 8: 9 "
-            "would do");
+  EXPECT_EQ(
+      error_of(8, 17, 0, "interleaved_1f1b"),
+      "layout.micro_batch_group: 8: from 8 stages to 17 micro-batches, leaving no micro-batches over or at least 8: 9 "
+      "would do");
   EXPECT_EQ(error_of(8, 17, 18, "merged_1f1b"), error_of(8, 17, 18, "interleaved_1f1b"));
   EXPECT_EQ(error_of(4, 3, 0, "interleaved_1f1b"),
             "layout.micro_batch_group: 4: at least as many micro-batches (3) as stages (4)");
@@ -123,8 +129,9 @@ TEST(Generators, GroupsNeedNotDivideAndErrorsSayWhichWould) {
         const bool good = group >= p && group <= m && (m % group == 0 || m % group >= p);
         EXPECT_EQ(error_of(p, m, group, "interleaved_1f1b") == "none", good) << p << " " << m << " " << group;
         if (!good) continue;
-        EXPECT_THAT(problems(make_schedule("interleaved_1f1b", {.num_stages = p, .num_micro_batches = m, .num_chunks = 3,
-                                                                .micro_batch_group = group})),
+        EXPECT_THAT(problems(make_schedule(
+                        "interleaved_1f1b",
+                        {.num_stages = p, .num_micro_batches = m, .num_chunks = 3, .micro_batch_group = group})),
                     IsEmpty());
       }
 }

@@ -34,12 +34,13 @@ inline GridCosts random_costs(const plan::Schedule& s, std::mt19937& rng, bool b
     return out;
   };
   GridCosts c;
-  for (auto* values : {&c.forward_s, &c.backward_s, &c.input_gradient_s, &c.weight_gradient_s, &c.forward_send_s,
-                       &c.backward_send_s})
+  for (auto* values :
+       {&c.forward_s, &c.backward_s, &c.input_gradient_s, &c.weight_gradient_s, &c.forward_send_s, &c.backward_send_s})
     *values = fill(cells);
   c.pair_s = fill(cells * s.num_chunks);
   c.pair_input_s = fill(cells * s.num_chunks);
-  for (auto* values : {&c.activation_bytes, &c.weight_held_bytes, &c.forward_transient_bytes, &c.backward_transient_bytes}) {
+  for (auto* values :
+       {&c.activation_bytes, &c.weight_held_bytes, &c.forward_transient_bytes, &c.backward_transient_bytes}) {
     values->resize(cells);
     for (double& v : *values) v = seconds(rng);
   }

@@ -11,7 +11,9 @@ namespace {
 using plan::make_schedule;
 using plan::Schedule;
 
-GridResult run(const Schedule& s, const SlotSeconds& t) { return simulate_grid(compile(s), equal_costs(s, t)); }
+GridResult run(const Schedule& s, const SlotSeconds& t) {
+  return simulate_grid(compile(s), equal_costs(s, t));
+}
 
 // Huang et al. 2019, Narayanan et al. 2021: (p - 1)(F + B), which is (p - 1) / (m + p - 1) of all time.
 TEST(Bubbles, GpipeAndOneFOneB) {
@@ -24,13 +26,14 @@ TEST(Bubbles, GpipeAndOneFOneB) {
       }
 }
 
-// Narayanan et al. 2021: (p - 1)(F + B) / v with a stage's F and B; relative to the work (p - 1) / (v m). Here a chunk's
-// F + B is 3 / v, so that all v have the work of one stage.
+// Narayanan et al. 2021: (p - 1)(F + B) / v with a stage's F and B; relative to the work (p - 1) / (v m). Here a
+// chunk's F + B is 3 / v, so that all v have the work of one stage.
 TEST(Bubbles, Interleaved) {
   for (int p : {1, 2, 4, 8, 16})
     for (int v : {2, 3, 4})
       for (int m : {p, 2 * p, 5 * p}) {
-        const Schedule s = make_schedule("interleaved_1f1b", {.num_stages = p, .num_micro_batches = m, .num_chunks = v});
+        const Schedule s =
+            make_schedule("interleaved_1f1b", {.num_stages = p, .num_micro_batches = m, .num_chunks = v});
         const double unit = 1.0 / v;
         const GridResult r = run(s, {.forward = unit, .input_gradient = unit, .weight_gradient = unit});
         EXPECT_NEAR(r.makespan_s / (3 * m) - 1, (p - 1.0) / (v * m), 1e-9) << p << " " << v << " " << m;
@@ -40,7 +43,8 @@ TEST(Bubbles, Interleaved) {
 // Megatron's groups: with more micro-batches a group than stages the bubble is the same, only more is in flight.
 TEST(Bubbles, InterleavedInLargerGroups) {
   for (const auto& [p, m, group] : {std::array{4, 9, 5}, {4, 16, 8}, {8, 17, 9}, {2, 7, 7}}) {
-    const Schedule s = make_schedule("interleaved_1f1b", {.num_stages = p, .num_micro_batches = m, .micro_batch_group = group});
+    const Schedule s =
+        make_schedule("interleaved_1f1b", {.num_stages = p, .num_micro_batches = m, .micro_batch_group = group});
     EXPECT_NEAR(run(s, {}).makespan_s, 3 * (2 * m + p - 1), 1e-9) << p << " " << m << " " << group;
   }
 }
@@ -72,7 +76,8 @@ TEST(Bubbles, ZeroBubbleH1) {
   for (const auto& [f, i, w] : {std::array{1.0, 1.0, 1.0}, {2.0, 3.0, 1.0}, {3.0, 2.0, 1.0}, {1.5, 1.0, 1.0}})
     for (int p : {1, 2, 4, 8, 16})
       for (int m : {p, 3 * p + 1, 64}) {
-        const GridResult r = run(make_schedule("zero_bubble_h1", p, m), {.forward = f, .input_gradient = i, .weight_gradient = w});
+        const GridResult r =
+            run(make_schedule("zero_bubble_h1", p, m), {.forward = f, .input_gradient = i, .weight_gradient = w});
         EXPECT_NEAR(r.makespan_s, m * (f + i + w) + (p - 1) * (f + i - w), 1e-9) << p << " " << m << " " << f;
       }
 }
@@ -101,8 +106,8 @@ TEST(Bubbles, ZeroBubbleVIsZero) {
     }
 }
 
-// DualPipe's table: (stages of the V / 2 - 1)(F&B + B - 3W), exact on the last stage (whose first pair is not joined) where
-// F = I = W.
+// DualPipe's table: (stages of the V / 2 - 1)(F&B + B - 3W), exact on the last stage (whose first pair is not joined)
+// where F = I = W.
 TEST(Bubbles, DualPipeV) {
   for (int p : {1, 2, 4, 5, 8})
     for (int m : {2 * p, 5 * p})
@@ -121,10 +126,13 @@ TEST(Bubbles, WeightGradientsGoWhereTheGapsAre) {
     int better = 0;
     for (int repeat = 0; repeat < 40; ++repeat) {
       const int p = std::array{2, 4, 8, 16}[repeat % 4], m = p * (1 + repeat % 5);
-      const SlotSeconds t{.forward = tenths(rng) / 10.0, .input_gradient = tenths(rng) / 10.0,
-                          .weight_gradient = tenths(rng) / 10.0, .send = repeat % 3 / 10.0};
+      const SlotSeconds t{.forward = tenths(rng) / 10.0,
+                          .input_gradient = tenths(rng) / 10.0,
+                          .weight_gradient = tenths(rng) / 10.0,
+                          .send = repeat % 3 / 10.0};
       const Schedule plain = make_schedule(name, p, m);
-      const Schedule timed = make_schedule(name, {.num_stages = p, .num_micro_batches = m,
+      const Schedule timed = make_schedule(name, {.num_stages = p,
+                                                  .num_micro_batches = m,
                                                   .times = {{t.forward, t.input_gradient, t.weight_gradient, t.send}}});
       const GridResult a = run(plain, t), b = run(timed, t);
       EXPECT_LE(b.makespan_s, a.makespan_s + 1e-9) << name << p << " " << m;

@@ -61,7 +61,8 @@ TEST(SimulateGrid, AgreesWithTheSlowOneOnRandomCosts) {
 
 TEST(SimulateGrid, AgreesWithTheSlowOneOnGridsWithEmptyPiecesAndPairs) {
   std::mt19937 rng(8);
-  const Schedule empty = plan::without_pieces(make_schedule("merged_1f1b", {.num_stages = 3, .num_micro_batches = 6, .num_chunks = 3}), {2, 7});
+  const Schedule empty = plan::without_pieces(
+      make_schedule("merged_1f1b", {.num_stages = 3, .num_micro_batches = 6, .num_chunks = 3}), {2, 7});
   const Schedule input_pairs = parse_schedule(
       "x, 2 stages, 3 micro-batches, 1 chunk\n"
       "stage 0 | F0 F1 F2+I0 W0 I1 - W1 I2 W2\n"
@@ -92,9 +93,9 @@ TEST(SimulateGrid, AgreesWithTheSimulatorOfActions) {
       }
 }
 
-// Two stages, stage 1 three times as slow: F 1 and 3, B 2 and 6, three micro-batches, 1F1B. By hand: stage 1 starts at 1
-// and works 27 s without a gap (F0 1-4, B0 4-10, F1 10-13, B1 13-19, F2 19-22, B2 22-28), since its inputs are there; stage
-// 0's last backward follows: 28-30. The mean of the stages would give (3 + 1) * 6 = 24.
+// Two stages, stage 1 three times as slow: F 1 and 3, B 2 and 6, three micro-batches, 1F1B. By hand: stage 1 starts at
+// 1 and works 27 s without a gap (F0 1-4, B0 4-10, F1 10-13, B1 13-19, F2 19-22, B2 22-28), since its inputs are there;
+// stage 0's last backward follows: 28-30. The mean of the stages would give (3 + 1) * 6 = 24.
 TEST(SimulateGrid, UnequalStagesAreNotAveraged) {
   const Schedule s = plan::one_f_one_b(2, 3);
   const GridCosts costs{.forward_s = {1, 3}, .backward_s = {2, 6}};
@@ -104,15 +105,15 @@ TEST(SimulateGrid, UnequalStagesAreNotAveraged) {
   EXPECT_EQ(r.idle_s(0), 21);
   EXPECT_EQ(r.spans.back(), (plan::Span{22, 28}));
   // A slow micro-batch likewise: only stage 0's second forward takes 10 s. Stage 0: F0 0-1, F1 1-11, then B0 waits for
-  // stage 1 (F0 1-2, B0 2-4): B0 11-13, F2 13-14, B1 15-17?, so: stage 1 F1 11-12, B1 12-14, F2 14-15, B2 15-17; stage 0 B1
-  // 14-16, B2 17-19.
+  // stage 1 (F0 1-2, B0 2-4): B0 11-13, F2 13-14, B1 15-17?, so: stage 1 F1 11-12, B1 12-14, F2 14-15, B2 15-17; stage
+  // 0 B1 14-16, B2 17-19.
   const GridCosts slow_one{.forward_s = {1, 10, 1, 1, 1, 1}, .backward_s = {2, 2}};
   EXPECT_EQ(simulate_grid(compile(s), slow_one).makespan_s, 19);
 }
 
 TEST(SimulateGrid, MessagesShareALaneOrBlockTheStage) {
-  // Two micro-batches through two stages, forwards only; F 1 s, a message 3 s. Free: stage 1 has its inputs at 4 and 5, ends
-  // at 6. Lane: at 4 and 7, ends at 8. Blocking: stage 0 sends 1-4, computes 4-5, sends 5-8; stage 1 ends at 9.
+  // Two micro-batches through two stages, forwards only; F 1 s, a message 3 s. Free: stage 1 has its inputs at 4 and 5,
+  // ends at 6. Lane: at 4 and 7, ends at 8. Blocking: stage 0 sends 1-4, computes 4-5, sends 5-8; stage 1 ends at 9.
   const Schedule s = plan::forward_only(2, 2);
   GridCosts costs{.forward_s = {1, 1}, .forward_send_s = {3, 3}};
   EXPECT_EQ(simulate_grid(compile(s), costs).makespan_s, 6);
@@ -128,7 +129,8 @@ TEST(SimulateGrid, MessagesShareALaneOrBlockTheStage) {
 TEST(SimulateGrid, ThereAreNoMessagesInsideAStage) {
   // A V of one stage: both chunks and their gradients in place.
   const Schedule s = parse_schedule("v, 1 stages, 1 micro-batches, 2 chunks\nstage 0 (0 1) | F0 F0.1 B0.1 B0\n");
-  GridCosts costs{.forward_s = {1, 1}, .backward_s = {2, 2}, .forward_send_s = {100, 100}, .backward_send_s = {100, 100}};
+  GridCosts costs{
+      .forward_s = {1, 1}, .backward_s = {2, 2}, .forward_send_s = {100, 100}, .backward_send_s = {100, 100}};
   EXPECT_EQ(simulate_grid(compile(s), costs).makespan_s, 6);
 }
 
@@ -148,7 +150,8 @@ TEST(SimulateGrid, SaysWhatThePeakConsistsOf) {
   costs.activation_bytes = {5, 7, 1, 1};  // stage 0's chunks, then stage 1's
   const GridResult r = simulate_grid(compile(s), costs);
   const auto held = in_flight_by_chunk(s, 0, r.peak_slot[0]);
-  // Stage 0: warm-up 2 + 2 + 1 = 5 forwards: F0 F1 F0.1 F1.1 F2, then F3+B0.1: three and ... of chunk 0 four, of chunk 1 two.
+  // Stage 0: warm-up 2 + 2 + 1 = 5 forwards: F0 F1 F0.1 F1.1 F2, then F3+B0.1: three and ... of chunk 0 four, of chunk
+  // 1 two.
   EXPECT_THAT(held, ElementsAre(4, 2));
   EXPECT_EQ(r.peak_bytes[0], 4 * 5 + 2 * 7);
 }
@@ -158,8 +161,8 @@ TEST(SimulateGrid, InputGradientsFreeAPart) {
   GridCosts costs = equal_costs(s);
   costs.activation_bytes = {10};
   costs.weight_held_bytes = {4};
-  // F0 10; I0 4 left; F1 14; I1 8; so 14. With nothing freed by I, 20. With a transient 7 in the backward, 17 at I0: F0's
-  // 10 + 7, and I1's 14 + 7 = 21.
+  // F0 10; I0 4 left; F1 14; I1 8; so 14. With nothing freed by I, 20. With a transient 7 in the backward, 17 at I0:
+  // F0's 10 + 7, and I1's 14 + 7 = 21.
   EXPECT_EQ(simulate_grid(compile(s), costs).peak_bytes[0], 14);
   costs.backward_transient_bytes = {7};
   EXPECT_EQ(simulate_grid(compile(s), costs).peak_bytes[0], 21);
@@ -194,7 +197,8 @@ TEST(CompileGrid, RefusesWhatIsNotASchedule) {
   EXPECT_THAT(compile_error("x, 1 stages, 1 micro-batches, 1 chunk\nstage 0 | F0 W0 I0\n"),
               HasSubstr("W0 comes before its input gradient"));
   EXPECT_THAT(compile_error("x, 1 stages, 1 micro-batches, 1 chunk\nstage 0 | F0 B1\n"), HasSubstr("is outside"));
-  EXPECT_THAT(compile_error("x, 1 stages, 1 micro-batches, 1 chunk\nstage 0 | F0 I0+W0\n"), HasSubstr("can't be joined"));
+  EXPECT_THAT(compile_error("x, 1 stages, 1 micro-batches, 1 chunk\nstage 0 | F0 I0+W0\n"),
+              HasSubstr("can't be joined"));
   EXPECT_THAT(compile_error("x, 1 stages, 1 micro-batches, 1 chunk\nstage 0 | F0+B0\n"), HasSubstr("its own backward"));
   EXPECT_THAT(compile_error("x, 1 stages, 1 micro-batches, 1 chunk\nstage 0 (1) | F0 B0\n"), HasSubstr("piece 1"));
   EXPECT_THAT(compile_error("x, 1 stages, 1 micro-batches, 1 chunk, forward only\nstage 0 | F0 B0\n"),
@@ -214,12 +218,23 @@ TEST(CompileGrid, AgreesWithTheListOfProblems) {
       if (row.empty()) continue;
       plan::Slot& slot = row[any(static_cast<int>(row.size()))];
       switch (any(6)) {
-        case 0: std::swap(slot, row[any(static_cast<int>(row.size()))]); break;
-        case 1: slot.joined = !slot.joined; break;
-        case 2: slot.kind = static_cast<plan::SlotKind>("FBIW-"[any(5)]); break;
-        case 3: slot.mb = any(4) - 1; break;
-        case 4: slot.chunk = any(4) - 1; break;
-        default: row.pop_back();
+        case 0:
+          std::swap(slot, row[any(static_cast<int>(row.size()))]);
+          break;
+        case 1:
+          slot.joined = !slot.joined;
+          break;
+        case 2:
+          slot.kind = static_cast<plan::SlotKind>("FBIW-"[any(5)]);
+          break;
+        case 3:
+          slot.mb = any(4) - 1;
+          break;
+        case 4:
+          slot.chunk = any(4) - 1;
+          break;
+        default:
+          row.pop_back();
       }
     }
     const auto found = problems(s);
@@ -238,11 +253,12 @@ TEST(CompileGrid, AgreesWithTheListOfProblems) {
 
 TEST(SimulateGrid, RefusesTablesThatDontFit) {
   const CompiledGrid grid = compile(plan::one_f_one_b(2, 3));
-  EXPECT_THROW(simulate_grid(grid, {.forward_s = {1, 1}}), std::logic_error);                              // no backward
-  EXPECT_THROW(simulate_grid(grid, {.forward_s = {1, 1, 1}, .backward_s = {1, 1}}), std::logic_error);     // three of two
+  EXPECT_THROW(simulate_grid(grid, {.forward_s = {1, 1}}), std::logic_error);                           // no backward
+  EXPECT_THROW(simulate_grid(grid, {.forward_s = {1, 1, 1}, .backward_s = {1, 1}}), std::logic_error);  // three of two
   EXPECT_THROW(simulate_grid(grid, {.forward_s = {1, -1}, .backward_s = {1, 1}}), std::logic_error);
   EXPECT_THROW(simulate_grid(grid, {.forward_s = {1, 1}, .backward_s = {1, NAN}}), std::logic_error);
-  EXPECT_THROW(simulate_grid(grid, {.forward_s = {1, 1}, .backward_s = {1, 1}, .stage_start_s = {1}}), std::logic_error);
+  EXPECT_THROW(simulate_grid(grid, {.forward_s = {1, 1}, .backward_s = {1, 1}, .stage_start_s = {1}}),
+               std::logic_error);
 }
 
 }  // namespace

@@ -135,8 +135,8 @@ class SlowGrid {
       arrival_[{made, stage}] = end;
       const auto target = stage_of_.find(forward ? piece + 1 : piece - 1);
       if (target == stage_of_.end() || target->second == stage) continue;
-      const double send = price(forward ? c_.forward_send_s : c_.backward_send_s, cell(stage, x), x.mb,
-                                s_.num_stages * s_.num_chunks);
+      const double send =
+          price(forward ? c_.forward_send_s : c_.backward_send_s, cell(stage, x), x.mb, s_.num_stages * s_.num_chunks);
       double leaves = end;
       if (c_.sends == SendMode::lane) {
         double& lane = lane_[{stage, forward}];
