@@ -12,6 +12,13 @@ namespace {
 
 using plan::Sharding;
 
+const WeightList& list_of(const WeightList& list) {
+  return list;
+}
+const WeightList& list_of(const WeightTable::Entry& layer) {
+  return layer.list;
+}
+
 struct Shapes {  // of gradients that are never read; one buffer for each
   static constexpr int capacity = 64;
   double rows[capacity], columns[capacity];
@@ -36,11 +43,18 @@ struct Walk {
   WeightElements total;
   double float8 = 0;  // elements of matrices
 
+  unsigned kinds_seen = 0;  // bit by WeightTable::Entry::number: a kind's shapes are looked at once
+  void see(const WeightTable::Entry& layer) {
+    total += layer.elements;
+    float8 += layer.accumulated;
+    if (!profile.unused_weight_gradients || (kinds_seen >> layer.number & 1)) return;
+    kinds_seen |= 1u << layer.number;
+    shapes.see(layer.list, setting.precision.weight_bytes);
+  }
   void see(const WeightList& list) {
     total += elements(list);
+    float8 += accumulated_elements(list);
     if (profile.unused_weight_gradients) shapes.see(list, setting.precision.weight_bytes);
-    for (const Weight& w : list)
-      if (w.kind == WeightKind::matrix && w.accumulates) float8 += w.elements();
   }
 
   // A window of consecutive blocks of layers, for gathered parameters: elements of the largest.
@@ -84,13 +98,15 @@ template <class EachList>
 double owned(const EachList& each, bool expert, int shards, bool exact) {
   if (shards <= 1) {
     double all = 0;
-    each([&](const WeightList& list) { all += expert ? elements(list).expert : elements(list).dense; });
+    each([&](const auto& weights) {
+      all += expert ? elements(list_of(weights)).expert : elements(list_of(weights)).dense;
+    });
     return all;
   }
   double flat = 0, sum = 0, largest = 0;
   std::vector<double> sizes;
-  each([&](const WeightList& list) {
-    for (const Weight& w : list) {
+  each([&](const auto& weights) {
+    for (const Weight& w : list_of(weights)) {
       if ((w.place == WeightPlace::expert) != expert) continue;
       if (w.kind != WeightKind::matrix) {
         flat += w.elements();
@@ -145,10 +161,10 @@ StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, 
   const auto each = [&](auto&& use) {
     for (int i = 0; i < num_pieces; ++i) {
       if (pieces[i].embed) use(embedding_weights(setting, profile));
-      for (int l = 0; l < pieces[i].num_layers; ++l) use(table.layer(pieces[i].first_layer + l).list);
+      for (int l = 0; l < pieces[i].num_layers; ++l) use(table.layer(pieces[i].first_layer + l));
       if (!pieces[i].head) continue;
       for (int b = 0; b < setting.model.mtp_blocks(); ++b) {
-        use(table.layer(setting.model.num_layers + b).list);
+        use(table.layer(setting.model.num_layers + b));
         use(mtp_weights(setting));
       }
       // A tied head is the embedding's matrix: its own copy only where the embedding is on another stage.
@@ -157,10 +173,10 @@ StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, 
   };
   const bool gathers = level >= Sharding::parameters, reduces = level >= Sharding::gradients;
   Walk walk{.setting = setting, .profile = profile};
-  each([&](const WeightList& list) { walk.see(list); });
+  each([&](const auto& weights) { walk.see(weights); });
   if (gathers || reduces)
-    each([&](const WeightList& list) {
-      walk.block(elements(list), ranks.dense_shards > 1, ranks.expert_shards > 1, reduces);
+    each([&](const auto& weights) {
+      walk.block(elements(list_of(weights)), ranks.dense_shards > 1, ranks.expert_shards > 1, reduces);
     });
 
   const double dense = walk.total.dense, expert = walk.total.expert;

@@ -9,13 +9,13 @@ namespace trireme::sim {
 namespace {
 
 using Flags = std::array<bool, Tape::max_tensors>;
-using Counts = std::array<int, Tape::max_tensors>;
+using Numbers = std::array<std::int8_t, Tape::max_tensors>;  // small: counts, operators, tensors
+static_assert(Tape::max_tensors < 127 && Tape::max_operators < 127);
 constexpr int none = Tape::none;
 
 // Who keeps which tensor after recomputation has had its say.
 struct Keeping {
   const Tape& tape;
-  Counts saves{};                                     // operators that save a tensor, dropped ones too
   Flags kept{};                                       // alive from forward to backward
   Flags dropped{};                                    // saved by somebody, but made again
   std::array<int, Tape::max_groups> first{}, last{};  // operators of a group; first > last: the group is empty
@@ -25,8 +25,6 @@ struct Keeping {
     last.fill(-1);
     for (int i = 0; i < t.num_operators; ++i) {
       const auto& op = t.operators[i];
-      for (int s : op.saved)
-        if (s != none) ++saves[s];
       if (op.group == none) continue;
       first[op.group] = std::min(first[op.group], i);
       last[op.group] = std::max(last[op.group], i);
@@ -62,7 +60,7 @@ struct Level {
 };
 
 void forward(const Tape& tape, const Keeping& keep, TapeMemory& out) {
-  Counts uses{};
+  Numbers uses{};
   for (int i = 0; i < tape.num_operators; ++i) {
     for (int s : tape.operators[i].in)
       if (s != none) ++uses[s];
@@ -99,11 +97,11 @@ struct Backward {
   const Keeping& keep;
   bool delay_weights;
   Level level;
-  std::array<double, Tape::max_tensors> gradient{};  // bytes alive under this tensor's name
-  std::array<int, Tape::max_tensors> alias{};        // whose storage its gradient is; itself where it has its own
-  Counts holders{};                                  // of a gradient's storage
+  std::array<double, Tape::max_tensors> gradient;  // bytes alive under this tensor's name
+  Numbers alias;                                   // whose storage its gradient is; itself where it has its own
+  Numbers holders{};                               // of a gradient's storage
   Flags alive{}, has{};
-  std::array<int, Tape::max_tensors> first_user{};  // operator that saves it and comes first: it lets go last
+  Numbers first_user;  // operator that saves it and comes first: it lets go last
   std::array<bool, Tape::max_groups> ran{};
   double held = 0;
   Flags held_input{};
@@ -198,11 +196,11 @@ struct Backward {
     for (int i = 0; i < t.num_operators; ++i) {
       const auto& op = t.operators[i];
       for (int s : op.saved)
-        if (s != none) first_user[s] = std::min(first_user[s], i);
+        if (s != none) first_user[s] = std::min<std::int8_t>(first_user[s], i);
       if (op.group != none)
         for (int s : op.in)
           if (s != none && k.group_of(s) != op.group && (keep.kept[s] || keep.dropped[s]))
-            first_user[s] = std::min(first_user[s], k.first[op.group]);
+            first_user[s] = std::min<std::int8_t>(first_user[s], k.first[op.group]);
       if (delay && op.has_weight) held_input[op.saved[0] != none ? op.saved[0] : op.in[0]] = true;
     }
     for (int s = 0; s < t.num_tensors; ++s)

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "sim/estimate/room.h"
+
 namespace trireme::sim {
 
 // How a group of operators is recomputed.
@@ -31,11 +33,11 @@ struct Tape {
   // Tensors by number; `none` is skipped.
   template <std::size_t capacity>
   struct List {
-    std::array<int, capacity> ids;
+    std::array<std::int8_t, capacity> ids;
     constexpr List() { ids.fill(none); }
     constexpr List(std::initializer_list<int> values) : List() {
       std::size_t n = 0;
-      for (int v : values) ids.at(n++) = v;
+      for (int v : values) ids.at(n++) = static_cast<std::int8_t>(v);
     }
     constexpr auto begin() const { return ids.begin(); }
     constexpr auto end() const { return ids.end(); }
@@ -56,8 +58,8 @@ struct Tape {
     double weight_workspace = 0;  // beside them in the part of the backward that makes the weight gradient
   };
 
-  std::array<Tensor, max_tensors> tensors;
-  std::array<Operator, max_operators> operators;
+  Room<Tensor, max_tensors> tensors;
+  Room<Operator, max_operators> operators;
   std::array<Rerun, max_groups> groups{};
   int num_tensors = 0, num_operators = 0;
 

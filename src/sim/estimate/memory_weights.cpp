@@ -186,6 +186,13 @@ WeightElements elements(const WeightList& list) {
   return out;
 }
 
+double accumulated_elements(const WeightList& list) {
+  double out = 0;
+  for (const Weight& w : list)
+    if (w.kind == WeightKind::matrix && w.accumulates) out += w.elements();
+  return out;
+}
+
 WeightTable::WeightTable(const Setting& s, const platform::MemoryProfile& p) : setting(s), profile(p) {}
 
 const WeightTable::Entry& WeightTable::layer(int layer) {
@@ -197,10 +204,12 @@ const WeightTable::Entry& WeightTable::layer(int layer) {
         entries_[i].compression == compression)
       return entries_[i];
   TRIREME_CHECK(num_entries_ < capacity, "more kinds of layers than expected");
-  Entry& entry = entries_[num_entries_++];
+  Entry& entry = entries_[num_entries_];
+  entry.number = num_entries_++;
   entry.mixer = mixer, entry.feed_forward = feed_forward, entry.compression = compression;
   entry.list = layer_weights(setting, layer);
   entry.elements = elements(entry.list);
+  entry.accumulated = accumulated_elements(entry.list);
   return entry;
 }
 

@@ -2,6 +2,7 @@
 // vocabulary; norms, routers and latent projections are whole on each; routed experts lie over ep and etp.
 #pragma once
 #include "platform/memory_profile.h"
+#include "sim/estimate/room.h"
 #include "sim/estimate/setting.h"
 
 namespace trireme::sim {
@@ -22,11 +23,11 @@ struct Weight {
 // A fixed-size list: a layer has at most this many kinds of weights.
 struct WeightList {
   static constexpr int capacity = 40;
-  Weight items[capacity];
+  Room<Weight, capacity> items;
   int size = 0;
   void add(const Weight& w);
-  const Weight* begin() const { return items; }
-  const Weight* end() const { return items + size; }
+  const Weight* begin() const { return items.begin(); }
+  const Weight* end() const { return items.begin() + size; }
 };
 
 WeightList layer_weights(const Setting& setting, int layer);
@@ -45,6 +46,7 @@ struct WeightElements {
   }
 };
 WeightElements elements(const WeightList& list);
+double accumulated_elements(const WeightList& list);
 
 // Lists of a setting's layers, each kind made once. Holds references.
 class WeightTable {
@@ -54,8 +56,10 @@ class WeightTable {
     model::Mixer mixer;
     model::FeedForward feed_forward;
     int compression;
+    int number;  // of this kind among the kinds
     WeightList list;
     WeightElements elements;
+    double accumulated;  // elements of matrices whose gradients are accumulated where they are made
   };
   const Entry& layer(int layer);
 
@@ -64,7 +68,7 @@ class WeightTable {
 
  private:
   static constexpr int capacity = 12;
-  Entry entries_[capacity];
+  Room<Entry, capacity> entries_;
   int num_entries_ = 0;
 };
 
