@@ -1,0 +1,126 @@
+#include "platform/stack_profile.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/config_table.h"
+#include "base/errors.h"
+
+namespace trireme::platform {
+
+const std::array<std::string_view, num_device_parameters> device_parameter_names{
+    "gemm", "narrow_gemm", "gemm_half_rows", "attention", "memory", "node_link", "network_link", "operation_us"};
+const std::array<std::string_view, num_stack_parameters> stack_parameter_names{"slow_down", "overlap", "launch_us"};
+
+std::array<double*, num_device_parameters> parameters(DeviceEfficiency& e) {
+  return {&e.gemm, &e.narrow_gemm, &e.gemm_half_rows, &e.attention, &e.memory, &e.node_link, &e.network_link,
+          &e.operation_s};
+}
+
+std::array<double*, num_stack_parameters> parameters(StackBehaviour& b) { return {&b.slow_down, &b.overlap, &b.launch_s}; }
+
+namespace {
+
+bool in_microseconds(std::string_view name) { return name.ends_with("_us"); }
+
+// Efficiencies are shares of what a data sheet promises: above 1 the data sheet would be wrong.
+double highest(std::string_view name) {
+  if (name == "gemm_half_rows" || name == "slow_down") return 1e6;
+  return in_microseconds(name) ? 1e6 : 1;
+}
+
+template <class Values, std::size_t N>
+void read_values(ConfigTable& t, Values& values, const std::array<std::string_view, N>& names) {
+  const auto slots = parameters(values);
+  for (std::size_t i = 0; i < N; ++i) {
+    const double unit = in_microseconds(names[i]) ? 1e-6 : 1;
+    const bool may_be_zero = names[i] == "overlap" || in_microseconds(names[i]);
+    *slots[i] = t.number_or(names[i], *slots[i] / unit, may_be_zero ? 0 : 1e-9, highest(names[i])) * unit;
+  }
+}
+
+template <class Values, std::size_t N>
+std::string show_values(Values values, const std::array<std::string_view, N>& names) {
+  const auto slots = parameters(values);
+  std::string out;
+  for (std::size_t i = 0; i < N; ++i)
+    out += fmt::format("{} = {:.6g}\n", names[i], *slots[i] / (in_microseconds(names[i]) ? 1e-6 : 1));
+  return out;
+}
+
+}  // namespace
+
+DeviceEfficiency StackProfile::device(std::string_view wanted, bool* known) const {
+  for (const DeviceEntry& d : devices)
+    if (d.device == wanted) {
+      if (known) *known = true;
+      return d.values;
+    }
+  if (known) *known = false;
+  return {};
+}
+
+StackBehaviour StackProfile::stack(std::string_view wanted, bool* known) const {
+  for (const StackEntry& s : stacks)
+    if (s.name == wanted) {
+      if (known) *known = true;
+      return s.values;
+    }
+  if (known) *known = false;
+  return {};
+}
+
+StackProfile parse_stack_profile(const std::string& toml, const std::string& file_name) {
+  ConfigTable t = ConfigTable::from_text(toml, file_name);
+  StackProfile p;
+  p.name = t.string("name");
+  for (ConfigTable& d : t.tables("device")) {
+    DeviceEntry entry{.device = d.string("name"), .values = {}};
+    read_values(d, entry.values, device_parameter_names);
+    p.devices.push_back(entry);
+  }
+  for (ConfigTable& s : t.tables("stack")) {
+    StackEntry entry{.name = s.string("name"), .values = {}};
+    read_values(s, entry.values, stack_parameter_names);
+    entry.rows = static_cast<int>(s.integer_or("rows", 0, 0, 1 << 30));
+    entry.median_error = s.number_or("median_error", 0, 0);
+    entry.held_out_error = s.number_or("held_out_error", 0, 0);
+    p.stacks.push_back(entry);
+  }
+  t.finish();
+  return p;
+}
+
+StackProfile load_stack_profile(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in || std::filesystem::is_directory(path))
+    throw ConfigError({.file = path.string(), .allowed = "no such file, or it cannot be read"});
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parse_stack_profile(text.str(), path.string());
+}
+
+std::string to_toml(const StackProfile& p) {
+  std::string out = fmt::format("name = {}\n", nlohmann::json(p.name).dump());
+  for (const DeviceEntry& d : p.devices)
+    out += fmt::format("\n[[device]]\nname = {}\n", nlohmann::json(d.device).dump()) +
+           show_values(d.values, device_parameter_names);
+  for (const StackEntry& s : p.stacks) {
+    out += fmt::format("\n[[stack]]\nname = {}\n", nlohmann::json(s.name).dump()) +
+           show_values(s.values, stack_parameter_names);
+    if (s.rows > 0)
+      out += fmt::format("rows = {}\nmedian_error = {:.4f}\nheld_out_error = {:.4f}\n", s.rows, s.median_error,
+                         s.held_out_error);
+  }
+  return out;
+}
+
+void save_stack_profile(const StackProfile& profile, const std::filesystem::path& path) {
+  write_file_atomically(path, to_toml(profile));
+}
+
+}  // namespace trireme::platform
