@@ -34,12 +34,25 @@ struct ExpertLoad {
   bool operator==(const ExpertLoad&) const = default;
 };
 
+// How operations reach the device, and how they are made there.
+enum class Graphs { none, parts, whole };  // captured graphs: no host time for attention and router, or for anything
+struct Execution {
+  Graphs graphs = Graphs::none;
+  bool fused_attention = true;   // scores never reach memory (FlashAttention); false: every score does, unmasked ones too
+  bool fused_loss = true;        // cross-entropy in one pass over the logits
+  bool reads_counts = true;      // the host waits for routed counts in every MoE layer (no device-side or padded counts)
+  bool launches_by_expert = true; // a matmul for each expert, on several streams; false: grouped kernels
+  bool frozen_weights = false;   // no weight gradients (adapters are trained, their own work left out)
+  bool operator==(const Execution&) const = default;
+};
+
 struct Setting {
   model::ModelSpec model;
   plan::LayoutSpec layout;
   plan::BatchSpec batch;
   Precision precision;
   ExpertLoad load;
+  Execution execution;
   int num_devices = 1;
   bool operator==(const Setting&) const = default;
 };

@@ -1,0 +1,66 @@
+#include "sim/estimate/machine.h"
+
+#include <array>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "base/errors.h"
+
+namespace trireme::sim {
+
+namespace {
+constexpr std::array<std::pair<ComputeFormat, const char*>, 6> formats{{{ComputeFormat::float32, "float32"},
+                                                                        {ComputeFormat::bfloat16, "bfloat16"},
+                                                                        {ComputeFormat::float16, "float16"},
+                                                                        {ComputeFormat::float8, "float8"},
+                                                                        {ComputeFormat::mxfp8, "mxfp8"},
+                                                                        {ComputeFormat::nvfp4, "nvfp4"}}};
+}  // namespace
+
+const char* name_of(ComputeFormat format) {
+  for (const auto& [f, name] : formats)
+    if (f == format) return name;
+  return "";
+}
+
+ComputeFormat compute_format_from_name(const std::string& name) {
+  for (const auto& [f, known] : formats)
+    if (name == known) return f;
+  throw std::invalid_argument(name);
+}
+
+Machine make_machine(const platform::PlatformSpec& platform, const platform::DeviceEfficiency& device,
+                     const platform::StackBehaviour& stack, ComputeFormat compute) {
+  const platform::Datasheet& sheet = platform.datasheet;
+  if (sheet.empty())
+    throw ConfigError({.file = platform.name, .key = "datasheet", .allowed = "a [datasheet] table (peaks, memory, levels)"});
+  const bool narrow = compute == ComputeFormat::float8 || compute == ComputeFormat::mxfp8 || compute == ComputeFormat::nvfp4;
+  const double peak_16 = sheet.peak(narrow ? "bfloat16" : name_of(compute));
+  Machine m;
+  m.flops_16 = peak_16 * device.gemm / stack.slow_down;
+  // A device without the narrow format computes in 16 bits.
+  const double peak_narrow = sheet.peak(name_of(compute));
+  m.flops_narrow = narrow && peak_narrow > peak_16 ? peak_narrow * device.narrow_gemm / stack.slow_down : m.flops_16;
+  m.half_rows = device.gemm_half_rows;
+  m.attention_flops = peak_16 * device.attention / stack.slow_down;
+  m.memory_bytes = sheet.memory_bytes_per_s * device.memory / stack.slow_down;
+  m.operation_s = device.operation_s;
+  m.launch_s = stack.launch_s;
+  m.overlap = stack.overlap;
+  m.host_bytes = sheet.host_link_bytes_per_s;
+  m.noise = sheet.noise;
+  m.num_levels = std::min<int>(max_levels, sheet.levels.size());
+  for (int i = 0; i < m.num_levels; ++i) {
+    const platform::FabricLevel& l = sheet.levels[i];
+    // Links inside a node (the level that several cards do not share) follow the first efficiency, all others the second.
+    const bool inside = i == 0 || l.name == "node" || l.name == "nvlink_domain";
+    m.levels[i] = {.devices = l.devices > 0 ? l.devices : std::numeric_limits<double>::infinity(),
+                   .latency_s = l.latency_s,
+                   .bytes_per_s = l.device_bytes_per_s() * (inside ? device.node_link : device.network_link),
+                   .mesh = l.shape == "mesh"};
+  }
+  return m;
+}
+
+}  // namespace trireme::sim
