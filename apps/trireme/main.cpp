@@ -37,6 +37,8 @@ int main(int argc, char** argv) {
   app.footer("Each command has its own --help. Start with: trireme plan configs/runs/quickstart.toml");
   apps::add_plan_command(app, context);
   apps::add_report_command(app, context);
+  apps::add_validate_command(app, context);
+  apps::add_calibrate_command(app, context);
 #if TRIREME_WITH_TORCH
   apps::add_data_command(app, context);
   apps::add_probe_command(app, context);

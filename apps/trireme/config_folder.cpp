@@ -1,0 +1,29 @@
+#include "trireme/config_folder.h"
+
+#include "base/errors.h"
+
+namespace trireme::apps {
+
+namespace fs = std::filesystem;
+
+fs::path config_folder(const Context& context) {
+  const auto is_one = [](const fs::path& p) {
+    std::error_code ignored;
+    return fs::is_directory(p / "platforms", ignored);
+  };
+  if (const auto given = context.environment.find("TRIREME_CONFIGS"); given != context.environment.end()) {
+    if (!is_one(given->second))
+      throw ConfigError({.file = given->second, .key = "TRIREME_CONFIGS", .allowed = "a folder with models, platforms and stacks"});
+    return given->second;
+  }
+  std::error_code failed;
+  fs::path at = fs::read_symlink("/proc/self/exe", failed);
+  if (!failed)
+    for (at = at.parent_path(); at.has_relative_path(); at = at.parent_path())
+      for (const char* name : {"share/trireme/configs", "configs"})
+        if (is_one(at / name)) return at / name;
+  if (is_one("configs")) return "configs";
+  throw ConfigError({.file = "configs", .allowed = "no folder of models and platforms beside or above the program; set TRIREME_CONFIGS"});
+}
+
+}  // namespace trireme::apps

@@ -1,0 +1,35 @@
+#include "trireme/published_rows.h"
+
+#include "trireme/config_folder.h"
+
+namespace trireme::apps {
+
+namespace fs = std::filesystem;
+
+PublishedRows::PublishedRows(const Context& context, const std::string& rows, const std::string& models)
+    : platforms_(config_folder(context) / "platforms") {
+  const model::ModelCatalog catalog(config_folder(context) / "models");
+  fs::path table = models;
+  if (models.empty()) table = fs::path(rows).parent_path() / "model_configs.csv";
+  model::ModelTable known;
+  if (!models.empty() || fs::exists(table)) known = model::read_model_table_csv(table, &catalog);
+  prepared_ = search::prepare(
+      search::read_rows(rows),
+      [&](const std::string& name, std::string& reason) {
+        model::TableModel found = known.find(name);
+        if (!found.spec) found.spec = catalog.find(name);
+        reason = found.reason;
+        return found.spec;
+      },
+      platforms_);
+}
+
+platform::StackProfile choose_stack_profile(const Context& context, const std::string& given) {
+  if (given == "uncalibrated") return {};
+  if (given.find('/') != std::string::npos || given.ends_with(".toml")) return platform::load_stack_profile(given);
+  const fs::path file = config_folder(context) / "stacks" / ((given.empty() ? "published" : given) + ".toml");
+  if (given.empty() && !fs::exists(file)) return {};
+  return platform::load_stack_profile(file);
+}
+
+}  // namespace trireme::apps

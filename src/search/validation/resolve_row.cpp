@@ -1,0 +1,219 @@
+#include "search/validation/resolve_row.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include <fmt/format.h>
+
+namespace trireme::search {
+
+namespace {
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+// Which format, "" for one that nobody knows.
+std::string compute_format(const std::string& precision) {
+  std::string p = precision;
+  std::transform(p.begin(), p.end(), p.begin(), [](unsigned char c) { return std::toupper(c); });
+  if (has(p, "NVFP4")) return "nvfp4";
+  if (has(p, "MXFP8") || has(p, "FP8-MX") || has(p, "1X32") || has(p, "VARIANT 2")) return "mxfp8";
+  if (has(p, "FP8")) return "float8";
+  if (has(p, "BF16")) return "bfloat16";
+  if (has(p, "FP16")) return "float16";
+  if (has(p, "FP32")) return "float32";
+  return "";
+}
+
+sim::ComputeFormat format_of(const std::string& name) {
+  if (name == "nvfp4") return sim::ComputeFormat::nvfp4;
+  if (name == "mxfp8") return sim::ComputeFormat::mxfp8;
+  if (name == "float8") return sim::ComputeFormat::float8;
+  if (name == "float16") return sim::ComputeFormat::float16;
+  return name == "float32" ? sim::ComputeFormat::float32 : sim::ComputeFormat::bfloat16;
+}
+
+int first_number(const std::string& text, std::size_t from = 0) {
+  const auto at = text.find_first_of("0123456789", from);
+  return at == std::string::npos ? 0 : std::atoi(text.c_str() + at);
+}
+
+// "full", "full:5 layers", "selective:mlp+mla_up_proj", "none …", "" (the stack's default).
+void set_recompute(const Row& row, ResolvedRow& out) {
+  using plan::Recompute;
+  const std::string& text = row.recompute;
+  plan::LayoutSpec& l = out.setting.layout;
+  if (text.empty() || has(text, "per recipe") || has(text, "recipe") || has(text, "none stated")) {
+    l.recompute = out.facts.recompute;
+    if (has(text, "activation_checkpointing")) l.recompute.add(Recompute::layer);
+    out.assumptions.push_back("recompute");
+  } else if (text.starts_with("none")) {
+    return;
+  } else if (text.starts_with("full")) {
+    l.recompute.add(Recompute::layer);
+    if (has(text, "1 layer per virtual stage")) l.recompute_layers = 1;
+    else if (has(text, "block") && !has(text, "all layers")) l.recompute_layers = std::max(1, first_number(text));
+    else if (const int layers = has(text, "layers") && !has(text, "(all") ? first_number(text) : 0)
+      l.recompute_layers = std::max(1, static_cast<int>(std::lround(double(layers) / (l.pp * l.virtual_stages))));
+    if (has(text, "activation function")) l.recompute.add(Recompute::activation);
+  } else if (const auto colon = text.find(':'); text.starts_with("selective") && colon != std::string::npos) {
+    std::istringstream words(text.substr(colon + 1));
+    for (std::string word; std::getline(words, word, '+');) {
+      if (has(word, "mla_up")) l.recompute.add(Recompute::mla_up_projection);
+      else if (has(word, "layernorm") || word == "norm") l.recompute.add(Recompute::norm);
+      else if (has(word, "moe_act")) l.recompute.add(Recompute::activation);
+      else if (has(word, "core_attn")) l.recompute.add(Recompute::core_attention);
+      else if (word == "moe") l.recompute.add(Recompute::moe);
+      else if (word == "mlp") l.recompute.add(Recompute::mlp);
+    }
+  } else if (text.starts_with("selective")) {
+    if (has(text, "core-attn") || has(text, "attention")) l.recompute.add(Recompute::core_attention);
+    else if (!has(text, "not recomputed")) l.recompute = out.facts.selective;
+  }
+}
+
+void set_sharding(const Row& row, ResolvedRow& out) {
+  plan::LayoutSpec& l = out.setting.layout;
+  const std::string& text = row.sharding;
+  l.sharding = out.facts.sharding;
+  if (text.empty()) {
+    if (row.source.find("vTrain") == std::string::npos) out.assumptions.push_back("sharding");
+  } else if (has(text, "ZeRO-2")) {
+    l.sharding = plan::Sharding::gradients;
+  } else if (has(text, "FSDP") || has(text, "HSDP") || has(text, "ZeRO-3")) {
+    l.sharding = plan::Sharding::parameters;
+    if (has(text, "HSDP")) l.shard_degree = 8;
+    if (const auto group = text.find("shard group"); group != std::string::npos) l.shard_degree = first_number(text, group);
+    if (const auto maxtext = text.find("MaxText FSDP"); maxtext != std::string::npos) l.shard_degree = first_number(text);
+    l.shard_degree = std::min(l.shard_degree, l.dp * l.cp);
+  } else if (has(text, "distributed optimizer") || has(text, "ZeRO-1")) {
+    l.sharding = plan::Sharding::optimizer;
+  } else if (has(text, "DDP")) {
+    l.sharding = plan::Sharding::none;
+  }
+}
+
+void set_overlap_and_execution(const Row& row, ResolvedRow& out) {
+  const std::string& o = row.overlap;
+  plan::LayoutSpec& l = out.setting.layout;
+  sim::Execution& e = out.setting.execution;
+  const StackFacts& f = out.facts;
+  l.overlap.gradients = f.overlap_gradients && !has(o, "no grad/param overlap");
+  l.overlap.parameters = f.overlap_gradients && !has(o, "no grad/param overlap");
+  l.overlap.tensor = (f.overlap_tensor || has(o, "sync TP") || has(o, "syncTP") || has(o, "TP overlap")) &&
+                     !has(o, "no TP") && !has(o, "vanilla TP");
+  l.overlap.pipeline = f.overlap_pipeline;
+  l.overlap.experts = ((has(o, "EP a2a overlap") || has(o, "EP overlap")) && !has(o, "no EP overlap")) || has(o, "A2A_OVERLAP=1");
+  const bool dedup = has(o, "ybrid") || has(o, "eepEP") || has(o, "eepep");
+  const bool flat = has(o, "alltoall") || has(o, "AlltoAll") || has(o, "A2A (NCCL)") || has(o, "NCCL");
+  l.all_to_all = has(o, "dispatcher allgather") || has(o, "(allgather)") ? "allgather"
+                 : dedup || (f.dedup_exchange && !flat)                     ? "dedup"
+                                                                            : "flat";
+  if (out.setting.layout.ep > 1 && !dedup && !flat) out.assumptions.push_back("dispatch");
+  if (has(o, "full_iteration") || has(o, "full-iteration")) e.graphs = sim::Graphs::whole;
+  else if (has(o, "CUDA graph")) e.graphs = sim::Graphs::parts;
+  e.fused_attention = f.fused_attention, e.fused_loss = f.fused_loss, e.launches_by_expert = f.launches_by_expert;
+  // Attention with sinks has a fused kernel only in some releases: in those that capture whole iterations, or flex attention.
+  if (out.setting.model.attention.sinks && (e.graphs != sim::Graphs::whole || has(row.notes, "cuDNN regression")) && !has(o, "FlexAttn"))
+    e.fused_attention = false;
+  e.reads_counts = out.setting.model.moe.num_experts > 0 && e.graphs != sim::Graphs::whole && !has(o, "sync-free") && !has(row.model, "capacity");
+  if (has(row.notes, "LoRA")) e.frozen_weights = true;
+  if (has(row.notes, "natural routing") || has(row.notes, "(unbalanced) routing")) {
+    // Nobody says how uneven; a coefficient of variation of a half is what first thousands of steps show.
+    out.setting.load.cv = 0.5;
+    out.assumptions.push_back("expert load");
+  }
+}
+
+}  // namespace
+
+std::optional<model::ModelSpec> gpt_by_sizes(const std::string& name) {
+  int hidden = 0, layers = 0, heads = 0;
+  if (std::sscanf(name.c_str(), "GPT h=%d L=%d a=%d", &hidden, &layers, &heads) != 3 || hidden < 1 || layers < 1 || heads < 1 ||
+      hidden % heads != 0)
+    return std::nullopt;
+  model::ModelSpec m;
+  m.name = name, m.vocab_size = 51200, m.hidden = hidden, m.num_layers = m.num_dense_layers = layers, m.dense_ffn = 4 * hidden;
+  m.tied_embeddings = true, m.gated = false, m.activation = model::Activation::gelu, m.norm = model::NormKind::layer;
+  m.mlp_bias = true, m.learned_positions = 2048;
+  m.attention.num_heads = m.attention.num_kv_heads = heads, m.attention.head_dim = hidden / heads;
+  m.attention.bias = m.attention.output_bias = true;
+  return m;
+}
+
+ResolvedRow resolve(const Row& row, const FindModel& find_model) {
+  ResolvedRow out;
+  out.facts = facts_of(row);
+  const auto skip = [&](std::string why) {
+    out.skipped = std::move(why);
+    return out;
+  };
+  if (row.scorable != "yes") return skip(row.scorable.starts_with("no: ") ? row.scorable.substr(4) : row.scorable);
+  if (!row.devices || !row.micro_batch || !row.global_batch || !row.sequence) return skip("devices, batch or sequence are missing");
+  out.platform = platform_of(row);
+  if (out.platform.empty()) return skip("hardware \"" + row.hardware + "\" is not described");
+  std::string reason;
+  auto model = find_model(row.model, reason);
+  if (!model) model = gpt_by_sizes(row.model);
+  if (!model) return skip(reason.empty() ? "architecture not listed" : reason);
+
+  sim::Setting& s = out.setting;
+  s.model = *model, s.num_devices = *row.devices;
+  s.batch = {.sequence_length = *row.sequence, .micro_batch = *row.micro_batch, .global_batch = *row.global_batch};
+  plan::LayoutSpec& l = s.layout;
+  l.tp = row.tp.value_or(1), l.pp = row.pp.value_or(1), l.cp = row.cp.value_or(1), l.ep = row.ep.value_or(1), l.etp = row.etp.value_or(out.facts.experts_cut_with_tp ? l.tp : 1);
+  if (!row.tp || !row.pp) out.assumptions.push_back("tensor or pipeline degree");
+  l.virtual_stages = l.pp > 1 ? row.vpp.value_or(1) : 1;
+  const int ranks = l.tp * l.pp * l.cp;
+  if (s.num_devices % ranks != 0) return skip(fmt::format("{} devices are no multiple of tp x pp x cp = {}", s.num_devices, ranks));
+  l.dp = s.num_devices / ranks;
+  if (row.dp && *row.dp < l.dp && l.dp % *row.dp == 0) {
+    // Ranks beyond tp x pp x cp x dp hold copies of the data.
+    out.counted_share = double(*row.dp) / l.dp;
+    s.batch.global_batch = s.batch.global_batch * l.dp / *row.dp;
+  }
+  if (s.model.moe.num_experts == 0) l.ep = l.etp = 1;
+  else if (!row.ep) {
+    // As many as the stage's ranks and the experts allow: what such sources do where they say.
+    for (int ep = 1; ep <= std::min(s.model.moe.num_experts, l.dp * l.cp * l.tp / l.etp); ++ep)
+      if (s.model.moe.num_experts % ep == 0 && l.dp * l.cp * l.tp % (ep * l.etp) == 0) l.ep = ep;
+    out.assumptions.push_back("expert degree");
+  }
+  if (l.ep > 1 && (std::int64_t{1} * l.dp * l.cp * l.tp) % (l.ep * l.etp) != 0)
+    return skip(fmt::format("ep x etp = {} does not divide the {} ranks of a stage", l.ep * l.etp, l.dp * l.cp * l.tp));
+  if (s.batch.global_batch % (s.batch.micro_batch * l.dp) != 0)
+    return skip(fmt::format("a global batch of {} is no multiple of micro-batch x dp = {}", s.batch.global_batch, s.batch.micro_batch * l.dp));
+  const std::int64_t micro_batches = s.batch.num_micro_batches(l.dp);
+  l.sequence_parallel = out.facts.sequence_parallel;
+
+  const std::string format = compute_format(row.precision);
+  s.precision.compute = format_of(format);
+  if (format.empty()) out.assumptions.push_back("precision");
+  s.precision.reduce_bytes = out.facts.reduce_bytes;
+  if (format == "mxfp8" || format == "nvfp4" || has(row.notes, "fp8 all-gather") || has(row.overlap, "fp8 all-gather"))
+    s.precision.gather_bytes = 1;
+  if (has(row.notes, "Muon")) s.precision.moment_bytes = 4, l.matrix_owners = true;
+  if (has(row.notes, "w/o MTP") || has(row.notes, "without MTP") || has(row.overlap, "no MTP") || has(row.notes, "MTP off"))
+    s.model.mtp_depth = 0;
+  else if (has(row.notes, "includes 1 MTP") || has(row.notes, "includes MTP"))
+    s.model.mtp_depth = std::max(1, s.model.mtp_depth);
+
+  set_recompute(row, out);
+  set_sharding(row, out);
+  set_overlap_and_execution(row, out);
+  if (l.pp > 1) {
+    const int pieces = l.pp * l.virtual_stages;
+    if (pieces > s.model.num_layers + 2) return skip(fmt::format("{} pieces of {} layers", pieces, s.model.num_layers));
+    l.stage_layers = pipeline_layout(row.overlap + " " + row.notes, pieces, s.model.num_layers);
+    if (l.stage_layers.empty()) l.stage_layers = uneven_pieces(pieces, s.model.num_layers, s.model.mtp_depth);
+    l.schedule = l.virtual_stages > 1 && micro_batches % l.pp == 0 ? "interleaved_1f1b" : "1f1b";
+    if (l.schedule == "1f1b" && l.virtual_stages > 1) {
+      out.assumptions.push_back("schedule");
+      l.virtual_stages = 1, l.stage_layers = uneven_pieces(l.pp, s.model.num_layers, s.model.mtp_depth);
+    }
+  }
+  out.flops_per_token = model::flops_per_token(s.model, *row.sequence, out.facts.flops).total();
+  return out;
+}
+
+}  // namespace trireme::search

@@ -1,0 +1,36 @@
+// What is known of the software behind a published row: facts, not fits. Which stack it is follows from the row's source;
+// what the row leaves blank is the stack's default, and is then an assumption.
+#pragma once
+#include <string>
+
+#include "model/flops.h"
+#include "platform/memory_profile.h"
+#include "search/validation/row.h"
+#include "sim/estimate/setting.h"
+
+namespace trireme::search {
+
+struct StackFacts {
+  std::string name;                 // of the stack profile's entry: "megatron_bridge_26.04"; "" where nobody knows it
+  plan::Sharding sharding = plan::Sharding::optimizer;
+  plan::RecomputeSet recompute;     // where a row doesn't say
+  plan::RecomputeSet selective;     // what "selective" alone means
+  bool sequence_parallel = true;
+  bool overlap_gradients = true, overlap_tensor = false, overlap_pipeline = true;
+  bool fused_attention = true, fused_loss = true;
+  bool dedup_exchange = false;      // where a row doesn't say
+  bool launches_by_expert = true;
+  bool experts_cut_with_tp = false; // where a row gives no etp: etp = tp
+  double reduce_bytes = 4;
+  model::FlopConvention flops = model::megatron_flops;
+};
+
+StackFacts facts_of(const Row& row);
+
+// What a stack of this name keeps in memory; the plain framework for one that nobody has described.
+platform::MemoryProfile memory_profile_of(const std::string& stack);
+
+// The platform file that stands for a row's hardware ("dgx_h100"); "" for one that is not known.
+std::string platform_of(const Row& row);
+
+}  // namespace trireme::search

@@ -1,0 +1,108 @@
+#include "search/validation/row.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/errors.h"
+#include "search/validation/resolve_row.h"
+#include "search/validation/stack_facts.h"
+
+namespace trireme::search {
+namespace {
+
+class Rows : public ::testing::Test {
+ protected:
+  std::filesystem::path file(const std::string& text) {
+    const auto path = std::filesystem::path(::testing::TempDir()) / "rows.csv";
+    std::ofstream(path) << text;
+    return path;
+  }
+};
+
+const std::string throughput_header =
+    "id,source_file_or_url,model,hardware,n_devices,precision,tp,pp,micro_batch,global_batch,seq_len,tokens_per_s_per_device,"
+    "tflops_per_device,mfu_percent,step_time_s,scorable\n";
+
+TEST_F(Rows, ThroughputKeepsTheTimedValue) {
+  const auto rows = read_rows(file(throughput_header + "a,s,m,H100,8,BF16,1,1,1,8,2048,100,20,2,0.5,yes\n"
+                                                       "b,s,m,H100,8,BF16,1,1,1,8,2048,,20,2,,yes\n"
+                                                       "c,s,m,H100,8,BF16,1,1,1,8,2048,,,,,yes\n"));
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].quantity, Quantity::step_s);
+  EXPECT_EQ(rows[0].measured, 0.5);
+  EXPECT_EQ(rows[1].quantity, Quantity::tflops);
+  EXPECT_EQ(rows[2].scorable, "no: no measured value");
+}
+
+TEST_F(Rows, OneValueARowIsKnownByItsLine) {
+  const auto rows = read_rows(file("source,model,hardware,n_gpus,measured_value,unit,scorable\n"
+                                   "s,m,A100,8,1.42,s/iter,yes\n"
+                                   "s,m,A100,8,OOM,ms/iter or OOM,no: why not\n"));
+  EXPECT_EQ(rows[0].id, "2");
+  EXPECT_EQ(rows[1].id, "3");
+  EXPECT_EQ(rows[1].scorable, "no: why not");
+}
+
+TEST_F(Rows, OtherColumnsAreAnError) {
+  EXPECT_THROW(read_rows(file("a,b\n1,2\n")), ConfigError);
+  EXPECT_THROW(read_rows(file(throughput_header + "a,s,m,H100,-8,BF16,1,1,1,8,2048,1,1,1,1,yes\n")), ConfigError);
+}
+
+TEST(PipelineLayout, MegatronsNotationExpands) {
+  // One embedding and 4 layers, 14 pieces of 4, the last with one: 61 layers on 16 pieces.
+  const auto layers = pipeline_layout("hybridep; pp_layout Et*4|(t*4|)*14tmL", 16, 61);
+  ASSERT_EQ(layers.size(), 16u);
+  EXPECT_EQ(layers.front(), 4);
+  EXPECT_EQ(layers[7], 4);
+  EXPECT_EQ(layers.back(), 1);
+  EXPECT_TRUE(pipeline_layout("hybridep; pp_layout Et*4|(t*4|)*14tmL", 8, 61).empty());
+  EXPECT_TRUE(pipeline_layout("no such thing", 16, 61).empty());
+}
+
+TEST(PipelineLayout, UnevenPiecesLeaveRoomAtTheEnd) {
+  // As Megatron-Bridge cuts DeepSeek-V3's 61 layers and its MTP block: 4 x 16 pieces with 1 on the last, 8 x 8 with 5.
+  EXPECT_EQ(uneven_pieces(16, 61, 1).back(), 1);
+  EXPECT_EQ(uneven_pieces(16, 61, 1).front(), 4);
+  EXPECT_EQ(uneven_pieces(8, 61, 1).back(), 5);
+  EXPECT_EQ(uneven_pieces(4, 61, 1), (std::vector<std::int64_t>{16, 16, 16, 13}));
+  EXPECT_TRUE(uneven_pieces(4, 64, 1).empty());
+  for (int pieces : {2, 3, 5, 7, 16, 31, 32}) {
+    std::int64_t sum = 0;
+    for (std::int64_t n : uneven_pieces(pieces, 61, 0)) sum += n;
+    EXPECT_EQ(sum, pieces == 1 ? 0 : 61) << pieces;
+  }
+}
+
+TEST(StackFacts, SourcesNameTheirRelease) {
+  Row row;
+  row.source = "Megatron-Bridge performance-summary 26.04.01 NeMo Container (measured)";
+  EXPECT_EQ(facts_of(row).name, "megatron_bridge_26.04.01");
+  row.source = "github:NVIDIA-NeMo/Megatron-Bridge@067f987df0:docs", row.notes = "container NeMo 25.09; more";
+  EXPECT_EQ(facts_of(row).name, "megatron_bridge_25.09");
+  row.source = "somebody's own", row.notes = "";
+  EXPECT_EQ(facts_of(row).name, "");
+}
+
+TEST(StackFacts, HardwareNamesPlatforms) {
+  Row row;
+  row.hardware = "DGX-GB300";
+  EXPECT_EQ(platform_of(row), "gb300_nvl72");
+  row.hardware = "H100-96GB-HBM2e (500W)";
+  EXPECT_EQ(platform_of(row), "h100_96gb_hbm2e");
+  row.hardware = "abacus";
+  EXPECT_EQ(platform_of(row), "");
+}
+
+TEST(GptBySizes, HasItsParameters) {
+  // 12 L h^2 + 13 L h + (V + s) h + 2 h with V 51200 and s 2048 (Narayanan et al. 2021, equation 2).
+  const auto m = gpt_by_sizes("GPT h=2048 L=24 a=16");
+  ASSERT_TRUE(m);
+  EXPECT_EQ(m->dense_ffn, 8192);
+  EXPECT_EQ(m->attention.head_dim, 128);
+  EXPECT_FALSE(gpt_by_sizes("GPT h=2048 L=24"));
+  EXPECT_FALSE(gpt_by_sizes("GPT h=2048 L=24 a=17"));
+}
+
+}  // namespace
+}  // namespace trireme::search
