@@ -6,11 +6,17 @@
 #include <c10/core/impl/alloc_cpu.h>
 
 #include <atomic>
+#include <cstring>
 
 namespace trireme::nn {
 namespace {
 
 std::atomic<std::int64_t> current{0}, peak{0};
+#ifdef TRIREME_POISON
+std::atomic<bool> poisons{true};
+#else
+std::atomic<bool> poisons{false};
+#endif
 
 // The size lies in front of the data, at the alignment of tensors. So the data pointer is all that a release needs,
 // which libraries below ATen ask of an allocator (oneDNN's scratch goes through raw_allocate).
@@ -30,6 +36,7 @@ class CountingAllocator final : public c10::Allocator {
     if (bytes == 0) return {nullptr, nullptr, &release, device};
     char* base = static_cast<char*>(c10::alloc_cpu(bytes + header));
     *reinterpret_cast<std::int64_t*>(base) = static_cast<std::int64_t>(bytes);
+    if (poisons.load(std::memory_order_relaxed)) std::memset(base + header, 0xff, bytes);
     const std::int64_t added = static_cast<std::int64_t>(bytes);
     const std::int64_t now = current.fetch_add(added, std::memory_order_relaxed) + added;
     std::int64_t highest = peak.load(std::memory_order_relaxed);
@@ -53,6 +60,10 @@ void install_counting_allocator() {
     return allocator;
   }();
   (void)installed;
+}
+
+void poison_fresh_memory(bool on) {
+  poisons.store(on, std::memory_order_relaxed);
 }
 
 std::int64_t current_tensor_bytes() {

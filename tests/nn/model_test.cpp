@@ -144,6 +144,19 @@ TEST(Initialise, DependsOnTheNameAlone) {
       }
 }
 
+// Drawn in float32 and then rounded (Automodel #2450: values drawn in bfloat16 itself did not train).
+TEST(Initialise, RoundsWhatItDrewInFloat32) {
+  const model::ModelSpec spec = tiny_spec();
+  const auto wide = make_model(spec, at::kFloat, false);
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kDouble}) {
+    const auto other = make_model(spec, dtype, false);
+    for (std::size_t i = 0; i < wide->parameters().size(); ++i) {
+      const Parameter &a = *other->parameters()[i], &b = *wide->parameters()[i];
+      EXPECT_TRUE(at::equal(a.value, b.value.to(dtype))) << a.name;
+    }
+  }
+}
+
 TEST(Parameters, FuseTheirPieces) {
   model::ModelSpec spec = tiny_spec();
   spec.tied_embeddings = true;

@@ -125,6 +125,26 @@ TEST(ParitySpecialCases, UnevenLayerSplit) {
   expect_parity(run_layout(run, {.pp = 3, .dp = 2, .ep = 1}, options), single, DType::float64);  // 2, 2, 1
 }
 
+TEST(ParitySpecialCases, AStageWithoutExpertsAmongStagesThatSpreadThem) {
+  // The dense layer alone on stage 0: its ranks have an ep group and nothing to exchange in it.
+  plan::RunSpec run = double_run();
+  run.batch.micro_batch = 12;
+  const TinyOptions options{.steps = 3};
+  expect_parity(run_layout(run, {.pp = 4, .dp = 2, .ep = 2}, options), run_single(run, options), DType::float64);
+}
+
+TEST(ParitySpecialCases, TwoRunsGiveTheSameBits) {
+  plan::RunSpec run = tiny_run();
+  run.batch.micro_batch = 6;
+  const TinyOptions options{.steps = 5};
+  const Trace a = run_layout(run, {.pp = 2, .dp = 4, .ep = 2}, options);
+  const Trace b = run_layout(run, {.pp = 2, .dp = 4, .ep = 2}, options);
+  EXPECT_EQ(a.losses, b.losses);
+  EXPECT_EQ(a.aux_losses, b.aux_losses);
+  EXPECT_EQ(a.norms, b.norms);
+  EXPECT_EQ(worst_error(a.gradients, b.gradients), 0.0);
+}
+
 TEST(ParitySpecialCases, TiedEmbeddingsOnOneAndTwoStages) {
   plan::RunSpec run = double_run();
   run.model.tied_embeddings = true;
@@ -207,6 +227,8 @@ TEST(ParitySpecialCases, BFloat16ParametersWithFloat32Accumulation) {
   const Trace alone = run_layout(run, {.pp = 1, .dp = 1, .ep = 1}, options);
   expect_same_series(narrow.losses, wide.losses, 0.02, "loss");
   expect_same_series(narrow.losses, alone.losses, 0.02, "loss");
+  // Counts and auxiliary losses are in float64 whatever the parameters are: they don't grow with the stages.
+  expect_same_series(narrow.aux_losses, alone.aux_losses, 0.02, "auxiliary loss");
   EXPECT_LE(relative_error(narrow.gradients.at("embed.weight"), wide.gradients.at("embed.weight")), 0.2);
   run.device.reduce_dtype = DType::bfloat16;  // messages too
   expect_same_series(run_layout(run, {.pp = 1, .dp = 2, .ep = 1}, options).losses, wide.losses, 0.02, "loss");

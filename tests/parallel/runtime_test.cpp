@@ -1,6 +1,7 @@
 // A rank's runtime: evaluation, packed documents, failures, rehearsal, memory.
 #include <cmath>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 
 #include <ATen/ATen.h>
@@ -193,6 +194,43 @@ TEST(Rehearsal, RunsThePlansMessagesAndTakesAtLeastThePricedTime) {
       }
       EXPECT_GE(result.timeline.step_s, priced);
     }
+  });
+}
+
+// Rows that nobody filled, tails of a grouped product, a message's buffer: whatever is read before it is written is NaN.
+TEST(Memory, NothingIsReadBeforeItIsWritten) {
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    plan::RunSpec run = double_run();
+    run.device.dtype = run.device.reduce_dtype = dtype;
+    const plan::Mesh mesh{2, 2, 2};
+    const testing::Trace clean = testing::run_layout(run, mesh, {.steps = 2});
+    nn::poison_fresh_memory(true);
+    ASSERT_TRUE(at::empty({3}).isnan().all().item<bool>()) << "the test's own premise";
+    const testing::Trace poisoned = testing::run_layout(run, mesh, {.steps = 2});
+    nn::poison_fresh_memory(false);
+    EXPECT_EQ(poisoned.losses, clean.losses);
+    EXPECT_EQ(poisoned.norms, clean.norms);
+    EXPECT_EQ(testing::worst_error(poisoned.gradients, clean.gradients), 0.0);
+  }
+}
+
+// What makes a rank clip or skip is one value on every rank, also where one of them alone holds an infinity.
+TEST(GlobalNorm, AnInfinityOfOneRankIsEveryRanks) {
+  plan::RunSpec run = double_run();
+  const plan::Mesh mesh{2, 2, 2};
+  const plan::Plan plan = plan::make_training_plan(run, mesh);
+  testing::run_mesh(mesh, [&](int rank, comm::Communicator& communicator) {
+    const auto model = make_model(run, plan, rank);
+    model->initialise(1);
+    const auto buckets = make_buckets(run, plan, rank, *model);
+    StepHooks hooks;
+    hooks.batch = batches_of(run, mesh, rank);
+    hooks.owned_sum_of_squares = [&] { return rank == 2 ? std::numeric_limits<double>::infinity() : 1.0 + rank; };
+    double seen = 0;
+    hooks.optimizer = [&](const StepSums&, double norm) { seen = norm; };
+    StageRuntime runtime(run, plan, communicator, rank, *model, buckets.get(), hooks);
+    EXPECT_TRUE(std::isinf(runtime.step().gradient_norm)) << "rank " << rank;
+    EXPECT_TRUE(std::isinf(seen)) << "rank " << rank;
   });
 }
 

@@ -1,7 +1,9 @@
 #include "parallel/tiny_run.h"
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <numeric>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -230,6 +232,12 @@ Trace run_layout(const plan::RunSpec& run, const plan::Mesh& mesh, const TinyOpt
       agree(trace.aux_losses, result.sums.mean_aux_loss());
       agree(trace.z_losses, result.sums.mean_z_loss());
       agree(trace.norms, result.gradient_norm);
+      // The load that a step reports: rows of the fullest expert over the mean, by layer.
+      for (const auto& [layer, counts] : result.sums.router_counts) {
+        const double mean = std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
+        EXPECT_NEAR(result.sums.load_ratio.at(static_cast<std::size_t>(layer - run.model.num_dense_layers)),
+                    *std::max_element(counts.begin(), counts.end()) / mean, 1e-12);
+      }
       if (trace.router_counts.size() == at) trace.router_counts.emplace_back();
       for (const auto& [layer, counts] : result.sums.router_counts) trace.router_counts[at][layer] = counts;
     }
