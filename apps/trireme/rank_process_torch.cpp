@@ -112,7 +112,6 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
     std::unique_ptr<RunOutput> output;
     if (env.rank == 0) output = std::make_unique<RunOutput>(run, planned.prediction, options.json);
     plan::MeasuredSteps measured(env.rank, measured_steps_kept);
-    double peak = 0;
     train::TrainerOptions to;
     to.rank = env.rank;
     to.local_rank = env.local_rank;
@@ -122,7 +121,6 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
     to.on_step = [&](std::int64_t step, const parallel::StepResult& result) {
       // The first step makes buffers and meets peers for the first time: it is no sample of the others.
       if (step > 1) measured.add(step, result.timeline.step_s, result.timeline.spans);
-      peak = std::max(peak, result.timeline.peak_memory_bytes);
     };
     if (output) {
       to.on_metrics = [&](const train::StepMetrics& m) { output->step(m); };
@@ -130,7 +128,12 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
     }
     train::Trainer trainer(run, planned.plan, *communicator, store, std::move(to));
     const train::TrainOutcome outcome = trainer.run();
-    if (!measured.empty()) plan::write_measured(run.folder, measured.summary(peak));
+    if (!measured.empty()) {
+      plan::MeasuredRank summary = measured.summary(outcome.peak_bytes);
+      summary.checkpoint_peak_bytes = outcome.checkpoint_peak_bytes;
+      summary.checkpoint_copy_bytes = outcome.checkpoint_copy_bytes;
+      plan::write_measured(run.folder, summary);
+    }
     if (output) output->end(outcome);
   } catch (const std::exception& error) {
     if (liveness) liveness->fail(error.what());

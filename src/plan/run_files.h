@@ -27,10 +27,13 @@ struct Prediction {
   std::vector<RankTimeline> ranks;    // every rank, ascending
   std::vector<MemoryCurve> memory;    // by stage
   std::vector<std::vector<MemoryPart>> constant;  // by stage: what constant_bytes consists of
+  // By stage, on its first data rank, which owns most: the host copy that it holds while a checkpoint is written and
+  // training goes on. In no peak; 0 where the run saves none between its steps.
+  std::vector<double> checkpoint_copy_bytes;
   bool operator==(const Prediction&) const = default;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Prediction, step_s, tokens_per_s, model_flops_per_step, peak_flops_per_s, platform,
-                                   platform_measured, baseline_bytes, ranks, memory, constant)
+                                   platform_measured, baseline_bytes, ranks, memory, constant, checkpoint_copy_bytes)
 
 // What one rank measured. Times are from the step's start on this rank; the start of a step is the same moment on every
 // rank as nearly as a barrier makes it (`step_offset_s` is what remains, from rank 0's).
@@ -40,14 +43,17 @@ struct MeasuredRank {
   std::int64_t num_steps = 0;
   double step_s = 0;                  // median
   double step_offset_s = 0;
-  double peak_memory_bytes = 0;       // highest over all steps, by the counting allocator
+  double peak_memory_bytes = 0;       // highest over the steps without a checkpoint's copy, by the counting allocator
+  double checkpoint_peak_bytes = 0;   // likewise over the steps with one; 0: there was none
+  double checkpoint_copy_bytes = 0;   // the largest copy
   std::vector<Span> spans;            // of the step whose length is nearest to the median, aligned with the actions
   std::vector<double> action_s;       // mean length of each action over the half of the steps nearest to the median, aligned
   std::vector<double> expert_rows;    // rows received at dispatch a micro-batch and layer: mean over steps; may be empty
   bool operator==(const MeasuredRank&) const = default;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MeasuredRank, rank, first_step, num_steps, step_s, step_offset_s,
-                                                peak_memory_bytes, spans, action_s, expert_rows)
+                                                peak_memory_bytes, checkpoint_peak_bytes, checkpoint_copy_bytes, spans,
+                                                action_s, expert_rows)
 
 // Collects the spans of a rank's steps and makes the medians. Keeps the last `keep` steps added.
 class MeasuredSteps {

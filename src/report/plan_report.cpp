@@ -88,6 +88,9 @@ std::string memory_text(const PlanView& v) {
     for (const plan::MemoryPart& p : v.prediction.constant[s]) parts.push_back(fmt::format("{} {}", p.what, show_bytes(p.bytes)));
     out += fmt::format("  stage {} holds all the time: {}\n", s, fmt::join(parts, ", "));
   }
+  for (std::size_t s = 0; s < v.prediction.checkpoint_copy_bytes.size(); ++s)
+    if (const double copy = v.prediction.checkpoint_copy_bytes[s]; copy > 0)
+      out += fmt::format("  stage {}, first data rank, while a checkpoint is written: {} more, in host memory\n", s, show_bytes(copy));
   return out;
 }
 
@@ -107,8 +110,13 @@ std::vector<std::string> infeasibilities(const PlanView& v) {
   for (int first = 0; first < mesh.world(); first += per_host) {
     double sum = 0;
     const int last = std::min(first + per_host, mesh.world());
-    for (int rank = first; rank < last; ++rank)
-      sum += v.prediction.memory[mesh.pp_index(rank)].peak_bytes + v.prediction.baseline_bytes;
+    for (int rank = first; rank < last; ++rank) {
+      const auto stage = static_cast<std::size_t>(mesh.pp_index(rank));
+      sum += v.prediction.memory[stage].peak_bytes + v.prediction.baseline_bytes;
+      // Every parameter of the stage has one owner: the dense ones the first data rank, experts the first that hosts them.
+      if (mesh.dp_index(rank) == 0 && stage < v.prediction.checkpoint_copy_bytes.size())
+        sum += v.prediction.checkpoint_copy_bytes[stage];
+    }
     if (sum > v.platform.host.memory_bytes)
       out.push_back(fmt::format("ranks {} to {} need {} together; their host has {}", first, last - 1, show_bytes(sum),
                                 show_bytes(v.platform.host.memory_bytes)));
@@ -173,7 +181,8 @@ nlohmann::json plan_json(const PlanView& v) {
     for (const plan::MemoryPart& p : v.prediction.constant[s]) constant[p.what] = p.bytes;
     memory.push_back({{"stage", s}, {"peak_bytes", m.peak_bytes}, {"peak_time_s", m.peak_time_s},
                       {"peak_action", m.peak_action < 0 ? "" : describe(v.plan.stages[s].actions[m.peak_action])},
-                      {"at_peak", parts}, {"constant", constant}});
+                      {"at_peak", parts}, {"constant", constant},
+                      {"checkpoint_copy_bytes", v.prediction.checkpoint_copy_bytes.at(s)}});
     const plan::RankTimeline& t = v.prediction.ranks[v.plan.mesh.rank(static_cast<int>(s), 0)];
     nlohmann::json spans = nlohmann::json::array();
     for (std::size_t i = 0; i < t.spans.size(); ++i)

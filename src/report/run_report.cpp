@@ -63,8 +63,15 @@ RunReport make_run_report(const std::filesystem::path& folder) {
               .measured = plan::read_measured(folder), .metrics = read_metrics(folder / "metrics.jsonl")};
   check_fits(r, folder);
   r.step_s.predicted = r.prediction.step_s;
-  for (const plan::RankTimeline& t : r.prediction.ranks)
+  for (const plan::RankTimeline& t : r.prediction.ranks) {
     r.peak_bytes.predicted = std::max(r.peak_bytes.predicted, t.peak_memory_bytes);
+    const auto stage = static_cast<std::size_t>(r.plan.mesh.pp_index(t.rank));
+    const auto& copies = r.prediction.checkpoint_copy_bytes;
+    const double copy = stage < copies.size() && r.plan.mesh.dp_index(t.rank) == 0 ? copies[stage] : 0;
+    if (copy == 0) continue;
+    r.checkpoint_peak_bytes.predicted = std::max(r.checkpoint_peak_bytes.predicted, t.peak_memory_bytes + copy);
+    r.checkpoint_copy_bytes.predicted = std::max(r.checkpoint_copy_bytes.predicted, copy);
+  }
 
   Rows kinds, segments;
   // Without measurements the tables still show the prediction of every rank.
@@ -101,6 +108,8 @@ RunReport make_run_report(const std::filesystem::path& folder) {
       row.idle_s.measured = row.step_s.measured - row.compute_s.measured;
       r.step_s.measured = std::max(r.step_s.measured, measured->step_s);
       r.peak_bytes.measured = std::max(r.peak_bytes.measured, measured->peak_memory_bytes);
+      r.checkpoint_peak_bytes.measured = std::max(r.checkpoint_peak_bytes.measured, measured->checkpoint_peak_bytes);
+      r.checkpoint_copy_bytes.measured = std::max(r.checkpoint_copy_bytes.measured, measured->checkpoint_copy_bytes);
     }
     r.ranks.push_back(row);
   }

@@ -40,7 +40,9 @@ struct RunReport {
 
   // Over the ranks that were measured.
   Pair step_s;                    // measured: the longest median of any rank
-  Pair peak_bytes;                // highest of any rank
+  Pair peak_bytes;                // highest of any rank, in steps without a checkpoint's copy
+  Pair checkpoint_peak_bytes;     // likewise in steps with one; predicted 0: the run saves none between its steps
+  Pair checkpoint_copy_bytes;     // the largest copy
   std::vector<KindRow> kinds;
   std::vector<KindRow> segments;  // compute actions by segment, both passes
   std::vector<RankRow> ranks;

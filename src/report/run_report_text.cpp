@@ -66,6 +66,10 @@ std::string run_text(const RunReport& r) {
               show_error(r.prediction.tokens_per_s, rate)});
   totals.add({"peak memory of a rank", show_bytes(r.peak_bytes.predicted), measured_text(r.peak_bytes.measured, show_bytes),
               show_error(r.peak_bytes.predicted, r.peak_bytes.measured)});
+  if (r.checkpoint_peak_bytes.predicted > 0 && r.checkpoint_peak_bytes.measured > 0)
+    totals.add({"  while a checkpoint is written", show_bytes(r.checkpoint_peak_bytes.predicted),
+                show_bytes(r.checkpoint_peak_bytes.measured),
+                show_error(r.checkpoint_peak_bytes.predicted, r.checkpoint_peak_bytes.measured)});
   out += totals.text();
   if (r.measured.empty()) out += "  nothing was measured: the run has not ended, or it was killed\n";
   else
@@ -128,6 +132,8 @@ nlohmann::json run_json(const RunReport& r) {
           {"step_s", pair(r.step_s)},
           {"tokens_per_s", pair({r.prediction.tokens_per_s, median_of(r.metrics.tokens_per_s)})},
           {"peak_memory_bytes", pair(r.peak_bytes)},
+          {"checkpoint_peak_bytes", pair(r.checkpoint_peak_bytes)},
+          {"checkpoint_copy_bytes", pair(r.checkpoint_copy_bytes)},
           {"kinds", rows(r.kinds)},
           {"segments", rows(r.segments)},
           {"ranks", ranks},

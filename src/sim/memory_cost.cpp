@@ -46,6 +46,21 @@ std::vector<plan::MemoryPart> constant_parts(const plan::RunSpec& run, const pla
   return out;
 }
 
+double checkpoint_copy_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage) {
+  double elements = stage_parameters(run, mesh, stage).total();
+  const bool embed = std::any_of(stage.chunks.begin(), stage.chunks.end(), [](const plan::Chunk& c) { return c.embed; });
+  const bool head = std::any_of(stage.chunks.begin(), stage.chunks.end(), [](const plan::Chunk& c) { return c.head; });
+  if (run.model.tied_embeddings && head && !embed)
+    elements -= static_cast<double>(run.model.vocab_size) * run.model.hidden;
+  const double value = size_of(run.device.dtype), wide = size_of(accumulate_dtype(run.device.dtype));
+  double biases = 0;
+  if (run.model.moe.router.selection_bias)
+    for (const plan::Chunk& c : stage.chunks)
+      for (int layer = c.first_layer; layer < c.first_layer + c.num_layers; ++layer)
+        if (run.model.is_moe(layer)) biases += 4.0 * run.model.moe.num_experts;  // float32
+  return elements * (value + 2 * wide + (value != wide ? wide : 0)) + biases;
+}
+
 model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh, int threads, bool training) {
   model::SegmentShape shape{.sequences = run.batch.micro_batch, .sequence_length = run.batch.sequence_length,
                             .ep = mesh.ep, .dtype = run.device.dtype, .threads = std::max(1, threads), .training = training};

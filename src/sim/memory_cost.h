@@ -21,6 +21,11 @@ StageParameters stage_parameters(const plan::RunSpec& run, const plan::Mesh& mes
 std::vector<plan::MemoryPart> constant_parts(const plan::RunSpec& run, const plan::Mesh& mesh,
                                              const plan::StagePlan& stage);
 
+// What the first data rank of the stage copies to host memory for a checkpoint: the value (dtype), both moments and,
+// where dtype is narrower than they are, the master of all that it owns, and its layers' selection biases. A tied table's
+// copy on the last stage belongs to the first.
+double checkpoint_copy_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage);
+
 // The shape of a segment on one rank for one micro-batch, with the rows that balanced routing gives: every rank receives
 // as many as it sends. `threads` of the rank, at least 1.
 model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh, int threads, bool training = true);

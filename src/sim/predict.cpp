@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "model/parameters.h"
+#include "sim/memory_cost.h"
 #include "sim/price.h"
 
 namespace trireme::sim {
@@ -39,6 +40,9 @@ Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platfo
   p.ranks = timelines(plan, out.result);
   p.memory = out.result.memory;
   p.constant = out.priced.constant;
+  const bool saves = !plan.schedule.forward_only && run.checkpoint.every > 0;
+  for (const plan::StagePlan& stage : plan.stages)
+    p.checkpoint_copy_bytes.push_back(saves ? checkpoint_copy_bytes(run, plan.mesh, stage) : 0);
   return out;
 }
 

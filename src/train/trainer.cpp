@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/errors.h"
@@ -62,6 +63,7 @@ struct Trainer::State {
   double learning_rate_now = 0;
   int skipped_in_a_row = 0;
   double bigram = -1;
+  double highest_peak = 0;  // of the whole run: load, steps, evaluation, checkpoint copies
 
   State(const plan::RunSpec& r, const plan::Plan& p, comm::Communicator& c, TrainerOptions o)
       : run(r), plan(p), communicator(c), options(std::move(o)), ownership{p.mesh, options.rank} {}
@@ -169,7 +171,7 @@ void Trainer::State::apply_gradients(const parallel::StepSums&, double norm) {
 
 StepMetrics Trainer::State::measure(const parallel::StepResult& result, double wall_s) {
   // The slowest rank's time and the highest peak; outside of the plan, once a logged step.
-  at::Tensor highest = at::tensor({wall_s, static_cast<double>(nn::peak_tensor_bytes())}, at::kDouble)
+  at::Tensor highest = at::tensor({wall_s, highest_peak}, at::kDouble)
                            .to(model->options().device);
   comm::all_reduce(communicator.group(plan::Axis::world), highest, comm::ReduceOp::max, "gather step time and memory");
   highest = highest.cpu();
@@ -203,10 +205,18 @@ TrainOutcome Trainer::State::train() {
   if (options.rank == 0 && evaluation) outcome.bigram_loss = bigram = bigram_loss(run);
   while (step < run.train.steps && !outcome.stopped_early) {
     const auto start = Clock::now();
+    const auto note_peak = [&] { highest_peak = std::max(highest_peak, static_cast<double>(nn::peak_tensor_bytes())); };
+    note_peak();
+    nn::reset_peak_tensor_bytes();
+    // A save begins between steps: a copy that this step holds is there at its start.
+    const double copy = static_cast<double>(checkpoints->snapshot_bytes());
     parallel::StepResult result = runtime->step();
     ++step;
     tokens_seen += run.batch.global_batch * run.batch.sequence_length;
+    note_peak();
     result.timeline.peak_memory_bytes = static_cast<double>(nn::peak_tensor_bytes());
+    double& peak = copy > 0 ? outcome.checkpoint_peak_bytes : outcome.peak_bytes;
+    peak = std::max(peak, result.timeline.peak_memory_bytes);
     if (options.on_step) options.on_step(step, result);
     outcome.stopped_early = result.sums.stop > 0 && step < run.train.steps;
 
@@ -223,7 +233,10 @@ TrainOutcome Trainer::State::train() {
     }
     checkpoints->check();
     const bool due = run.checkpoint.every > 0 && step % run.checkpoint.every == 0;
-    if (due || (last && (run.checkpoint.at_end || outcome.stopped_early))) save();
+    if (due || (last && (run.checkpoint.at_end || outcome.stopped_early))) {
+      save();
+      outcome.checkpoint_copy_bytes = std::max(outcome.checkpoint_copy_bytes, checkpoints->last_copy_bytes());
+    }
   }
   checkpoints->finish();
   outcome.last_step = step;

@@ -47,6 +47,9 @@ struct TrainOutcome {
   bool stopped_early = false;  // a stop signal, agreed by all ranks
   std::optional<double> eval_loss;
   double bigram_loss = -1;     // rank 0; negative: not computed
+  // Highest of this rank's tensors in a step: while no checkpoint was being written, and while one was (0: never).
+  double peak_bytes = 0, checkpoint_peak_bytes = 0;
+  double checkpoint_copy_bytes = 0;  // the largest host copy of one
 };
 
 class Trainer {

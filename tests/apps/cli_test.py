@@ -423,6 +423,13 @@ class Chain(Case):
             self.assertIn(text, shown.stdout)
         report = json.loads(self.trireme("report", "out", "--json").stdout)
         self.assertTrue(report)
+        # 8 steps with a checkpoint every 3: the copies are exactly what was planned, 12 bytes an owned parameter.
+        plan = json.loads(self.trireme("plan", self.run_file, "--ranks", 4, "--json").stdout)
+        copies = [stage["checkpoint_copy_bytes"] for stage in plan["memory"]]
+        # Stage 0: embedding 264 x 32; two layers of 32 x 96 + 64; dense 3 x 32 x 48; half of 8 x 3 x 32 x 16 experts, a
+        # router of 8 x 32.
+        self.assertEqual(copies[0], 12 * (264 * 32 + 2 * (32 * 96 + 64) + 3 * 32 * 48 + 4 * 3 * 32 * 16 + 8 * 32))
+        self.assertEqual(report["checkpoint_copy_bytes"]["measured"], max(copies))
         page = (self.folder / "out" / "report.html").read_text()
         self.assertNotRegex(page, r"(src|href)=[\"']https?:")
         trace = json.loads((self.folder / "out" / "trace.json").read_text())

@@ -37,11 +37,12 @@ inline plan::Prediction small_prediction() {
   p.memory = {{.points = {{0, 300}}, .peak_bytes = 300, .peak_action = 0, .at_peak = {{"saved", 300}}},
               {.points = {{0, 200}}, .peak_bytes = 200, .peak_action = 1, .at_peak = {{"saved", 200}}}};
   p.constant = {{{"values", 100}}, {{"values", 50}}};
+  p.checkpoint_copy_bytes = {60, 30};
   return p;
 }
 
 inline std::vector<plan::MeasuredRank> small_measurement() {
-  return {{.rank = 0, .first_step = 5, .num_steps = 3, .step_s = 12, .peak_memory_bytes = 250,
+  return {{.rank = 0, .first_step = 5, .num_steps = 3, .step_s = 12, .peak_memory_bytes = 250, .checkpoint_peak_bytes = 320, .checkpoint_copy_bytes = 60,
            .spans = {{0, 2}, {2, 3}, {0, 7}, {7, 10}, {10, 11}, {11, 12}}, .action_s = {2, 1, 7, 3, 1, 1}},
           {.rank = 1, .first_step = 5, .num_steps = 3, .step_s = 12.5, .step_offset_s = 0.5, .peak_memory_bytes = 200,
            .spans = {{0, 3}, {3, 4}, {4, 6}, {6, 7}}, .action_s = {3, 1, 2, 1}}};

@@ -47,6 +47,9 @@ TEST_F(RunReportTest, ComparesStepAndMemory) {
   EXPECT_EQ(r.step_s, (Pair{10, 12.5}));       // the slowest rank
   EXPECT_DOUBLE_EQ(r.step_s.error(), -0.2);    // (10 - 12.5) / 12.5
   EXPECT_EQ(r.peak_bytes, (Pair{300, 250}));
+  // A checkpoint's copy of 60 on top of 300; the other stage's rank would have 200 + 30.
+  EXPECT_EQ(r.checkpoint_peak_bytes, (Pair{360, 320}));
+  EXPECT_EQ(r.checkpoint_copy_bytes, (Pair{60, 60}));
 }
 
 TEST_F(RunReportTest, ComparesEachKindOverAllRanks) {
@@ -81,6 +84,8 @@ TEST_F(RunReportTest, TextShowsErrorsLossAndFitsInColumns) {
   const std::string text = run_text(make_run_report(folder_));
   EXPECT_THAT(text, HasSubstr("-20.0 %"));  // step
   EXPECT_THAT(text, HasSubstr("+20.0 %"));  // memory: (300 - 250) / 250
+  EXPECT_THAT(text, HasSubstr("while a checkpoint is written"));
+  EXPECT_THAT(text, HasSubstr("+12.5 %"));  // (360 - 320) / 320
   EXPECT_THAT(text, HasSubstr("Loss: 5.5000 at step 1, 5.0000 at step 2"));
   EXPECT_THAT(text, HasSubstr("Validation loss: 4.7500 at step 2; a bigram model of the same text has 4.5000"));
   std::istringstream lines(text);

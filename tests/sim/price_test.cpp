@@ -117,6 +117,26 @@ TEST_F(Price, OptimizerMovesSevenNumbersAnElement) {
   EXPECT_NEAR(seconds(priced, 0, ActionKind::optimizer, model::Segment::none, model::Pass::forward), elements * 28e-9 + 1e-6, 1e-12);
 }
 
+TEST_F(Price, ACheckpointCopiesWhatTheFirstDataRankOwns) {
+  // Stage 0 as above, 12 bytes each: value and two moments. With bfloat16 values 2 + 8, and 4 for the master.
+  const double elements = 400 + 64 + 2 * 32 + 64 + 2 * 8 + 288;
+  EXPECT_EQ(checkpoint_copy_bytes(run_, mesh_, plan_.stages[0]), 12 * elements);
+  const double last = stage_parameters(run_, mesh_, plan_.stages[1]).total();
+  EXPECT_EQ(checkpoint_copy_bytes(run_, mesh_, plan_.stages[1]), 12 * last);
+  run_.device.dtype = DType::bfloat16;
+  EXPECT_EQ(checkpoint_copy_bytes(run_, mesh_, plan_.stages[0]), 14 * elements);
+  run_.device.dtype = DType::float32;
+  run_.checkpoint.every = 10;
+  EXPECT_EQ(predict(plan_, run_, platform_).prediction.checkpoint_copy_bytes, (std::vector<double>{12 * elements, 12 * last}));
+  run_.checkpoint.every = 0;
+  EXPECT_EQ(predict(plan_, run_, platform_).prediction.checkpoint_copy_bytes, (std::vector<double>{0, 0}));
+  // The last stage's copy of a tied table belongs to the first; the last stage then has no table of its own to save.
+  run_.model.tied_embeddings = true;
+  EXPECT_EQ(checkpoint_copy_bytes(run_, mesh_, plan_.stages[1]), 12 * (last - 50 * 8));
+  run_.model.moe.router.selection_bias = true;
+  EXPECT_EQ(checkpoint_copy_bytes(run_, mesh_, plan_.stages[1]), 12 * (last - 50 * 8) + 4 * 4);
+}
+
 TEST_F(Price, ConstantMemoryIsValuesGradientsAndMoments) {
   const double elements = stage_parameters(run_, mesh_, plan_.stages[1]).total();
   // Layer 1: attention as above with two norms; router 4 x 8; 2 of 4 experts, 3 x 6 x 8 each; final norm and head 50 x 8.

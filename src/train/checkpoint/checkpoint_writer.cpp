@@ -53,6 +53,7 @@ struct CheckpointWriter::State {
   std::atomic<std::int64_t> snapshot_bytes{0};
   std::string failure;  // written before `failed` is set
   int num_saves = 0;
+  double last_copy_bytes = 0;
 
   void write_own(std::int64_t step, const std::vector<NamedTensor>& tensors) const;
   void commit(std::int64_t step, const nlohmann::json& state) const;
@@ -140,6 +141,7 @@ void CheckpointWriter::save(std::int64_t step, const std::vector<NamedTensor>& o
   std::int64_t bytes = 0;
   for (const NamedTensor& t : copies) bytes += static_cast<std::int64_t>(t.tensor.nbytes());
   state_->snapshot_bytes = bytes;
+  state_->last_copy_bytes = static_cast<double>(bytes);
   state_->thread =
       std::thread([s = state_.get(), save, step, copies = std::move(copies), state = std::move(state)]() mutable {
         s->run(save, step, copies, state);
@@ -166,6 +168,10 @@ std::int64_t CheckpointWriter::last_step() const {
 }
 std::int64_t CheckpointWriter::snapshot_bytes() const {
   return state_->snapshot_bytes;
+}
+
+double CheckpointWriter::last_copy_bytes() const {
+  return state_->last_copy_bytes;
 }
 
 }  // namespace trireme::train

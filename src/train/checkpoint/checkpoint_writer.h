@@ -59,6 +59,7 @@ class CheckpointWriter {
 
   std::int64_t last_step() const;       // of the last complete checkpoint that this writer saved; -1: none
   std::int64_t snapshot_bytes() const;  // host memory held by the save under way
+  double last_copy_bytes() const;       // what the last asynchronous save held
 
  private:
   struct State;
