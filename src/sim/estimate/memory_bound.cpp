@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "plan/pipeline/generators.h"
 #include "sim/estimate/expert_load.h"
 #include "sim/estimate/memory.h"
 #include "sim/estimate/memory_pieces.h"
@@ -8,16 +9,32 @@ namespace trireme::sim {
 
 namespace {
 
-// Micro-batches of each of the stage's chunks that are in flight when its first backward starts.
+// Forwards of `chunk` among the first `count` of an interleaved row: groups of micro-batches go through chunk after
+// chunk.
+double forwards_of_chunk(double count, double micro_batches, double group, int chunks, int chunk) {
+  double out = 0;
+  for (double first = 0; first < micro_batches && count > 0; first += group) {
+    const double size = std::min(group, micro_batches - first);
+    out += std::clamp(count - chunk * size, 0.0, size);
+    count -= chunks * size;
+  }
+  return out;
+}
+
+// Micro-batches of a stage's chunk that are in flight when its first backward starts.
 //
-// 1F1B: stage s has forwarded min(m, pp - s) of them; GPipe: all m. With any schedule the first backward of the last
-// piece comes after that micro-batch's forward in every piece, and its backward reaches no other piece before: at that
-// moment each chunk holds at least one.
-double in_flight_at_least(const Setting& setting, int stage, double micro_batches) {
-  const auto& l = setting.layout;
-  if (l.virtual_stages > 1) return 1;
+// GPipe: all. 1F1B and zero bubble H1: min(m, pp - s). Interleaved (Narayanan et al. 2021, section 2.2): the warm-up's
+// 2 (pp - s - 1) + (v - 1) pp forwards and the one before the first backward; merged: one more, together with it. With
+// any schedule the first backward of the last piece comes after that micro-batch's forward in every piece, and its
+// backward reaches no other piece before: at that moment each chunk holds at least one.
+double in_flight(const plan::LayoutSpec& l, int stage, double micro_batches, int chunks, int chunk) {
   if (l.schedule == "gpipe") return micro_batches;
-  if (l.schedule == "1f1b") return std::min<double>(micro_batches, l.pp - stage);
+  if (l.schedule == "1f1b" || l.schedule == "zero_bubble_h1") return std::min<double>(micro_batches, l.pp - stage);
+  const bool merged = l.schedule == "merged_1f1b";
+  if (l.schedule == "interleaved_1f1b" || merged) {
+    const double first = 2.0 * (l.pp - stage - 1) + (chunks - 1.0) * l.pp + (merged ? 2 : 1);
+    return forwards_of_chunk(std::min(first, micro_batches * chunks), micro_batches, l.pp, chunks, chunk);
+  }
   return 1;
 }
 
@@ -28,25 +45,25 @@ double memory_lower_bound(const Setting& setting, const platform::MemoryProfile&
   const DataRanks ranks = data_ranks(setting);
   LayerTable table(setting, profile, heaviest_rank(setting.load, setting.model.moe.num_experts, l.ep), false);
   WeightTable weights(setting, profile);
-  const int chunks = std::max(1, l.virtual_stages), num_pieces = l.pp * chunks;
-  const double micro_batches = std::max<double>(
-      1, static_cast<double>(setting.batch.num_micro_batches(std::max(1, ranks.dense / std::max(1, l.cp)))));
-  const bool known = chunks == 1 && (l.schedule == "gpipe" || l.schedule == "1f1b");
-  const bool v_shape =
-      chunks == 2 && (l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v" || l.schedule == "zbv");
+  constexpr int most_chunks = 64;
+  const int chunks = std::min(most_chunks, plan::chunks_a_stage(l.schedule, l.virtual_stages));
+  const int num_pieces = l.pp * chunks;
+  const int dp = std::max(1, ranks.dense / std::max(1, l.cp));
+  const double micro_batches = std::max<double>(1, static_cast<double>(setting.batch.num_micro_batches(dp)));
+  const bool v = l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v";
+  const bool whole_backward = l.schedule == "gpipe" || l.schedule == "1f1b";
   double worst = 0;
   for (int s = 0; s < l.pp; ++s) {
     double saved = 0, extra = 0;
-    Piece pieces[64];
-    const int count = std::min(chunks, 64);
-    for (int c = 0; c < count; ++c) {
-      pieces[c] = piece_at(setting, v_shape && c == 1 ? 2 * l.pp - 1 - s : c * l.pp + s, num_pieces);
+    Piece pieces[most_chunks];
+    for (int c = 0; c < chunks; ++c) {
+      pieces[c] = piece_at(setting, v && c == 1 ? 2 * l.pp - 1 - s : c * l.pp + s, num_pieces);
       const PieceMemory m = piece_memory(table, pieces[c]);
-      const double n = in_flight_at_least(setting, s, micro_batches);
+      const double n = in_flight(l, s, micro_batches, chunks, c);
       saved += n * m.saved;
-      if (known) extra = std::max(m.backward_peak - m.saved, m.forward_peak - m.saved);
+      if (whole_backward) extra = std::max(m.backward_peak, m.forward_peak) - m.saved;
     }
-    const StateBytes states = state_bytes(weights, pieces, count, false);
+    const StateBytes states = state_bytes(weights, pieces, chunks, false);
     worst = std::max(worst, states.total() + std::max(saved + extra, states.step));
   }
   return worst * (1 + profile.fragmentation) + outside_bytes(setting, profile).total();
