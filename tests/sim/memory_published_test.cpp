@@ -7,6 +7,7 @@
 #include "model/model_spec.h"
 #include "plan/pipeline/generators.h"
 #include "sim/estimate/memory.h"
+#include "sim/estimate/memory_layers.h"
 #include "sim/estimate/memory_states.h"
 
 namespace trireme::sim {
@@ -137,6 +138,76 @@ TEST(Published, EuropasCheckpointsAndGatheredExperts) {
   // Whole matrices: one expert a rank and layer, so only the dense ones are uneven (9.23 GiB if they were even).
   EXPECT_GT(item(swapped.stages[0], "moments") / GiB, 9.23);
   EXPECT_LT(item(swapped.stages[0], "moments") / GiB, 9.6);
+}
+
+// Korthikanti et al. 2022 (arXiv 2205.05198), figures 1 and 7 as read off the plots: bytes of one of 8 tensor ranks of
+// stage 0, fp16 with 18 bytes a parameter.
+struct MegatronRow {
+  const char* model;
+  int pp, virtual_stages;
+  std::int64_t micro_batch, global_batch;
+  double states_GiB, kept_GiB, selective_GiB;       // figure 1
+  double sequence, core, core_and_sequence, whole;  // figure 7: percent of plain tensor parallelism
+};
+const MegatronRow megatron_rows[] = {
+    {"gpt_22b", 1, 1, 4, 4, 45.5625, 59.25, 9.5625, 66.84, 49.42, 16.18, 7.64},
+    {"gpt3_175b", 8, 3, 1, 64, 45.5625, 66.84375, 12.3515625, 62.04, 56.53, 18.49, 8.71},
+    {"gpt_1t", 64, 1, 1, 512, 32.958984375, 131.25, 26.5625, 58.31, 62.04, 20.27, 9.42},
+};
+
+Setting megatron(const MegatronRow& r) {
+  Setting s;
+  s.model = named(r.model);
+  s.layout.tp = 8, s.layout.pp = r.pp, s.layout.dp = 1, s.layout.virtual_stages = r.virtual_stages;
+  s.layout.sequence_parallel = false;
+  s.num_devices = 8 * r.pp;
+  s.batch = {.sequence_length = 2048, .micro_batch = r.micro_batch, .global_batch = r.global_batch};
+  return s;
+}
+
+TEST(Published, KorthikantisFirstStage) {
+  for (const MegatronRow& r : megatron_rows) {
+    const auto schedule = plan::make_schedule(r.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b",
+                                              {.num_stages = r.pp,
+                                               .num_micro_batches = static_cast<int>(r.global_batch / r.micro_batch),
+                                               .num_chunks = r.virtual_stages});
+    const auto layers = [&](const Setting& s) {
+      const MemoryEstimate e = estimate_memory(s, schedule, platform::memory_profile("korthikanti"));
+      double bytes = 0;  // of the layers: without the ends, as the paper's figure
+      for (const MemoryItem& i : e.stages[0].items)
+        if (i.group == "activations" && i.name != "token ids" && i.name != "last hidden state" &&
+            i.name != "normed hidden state" && i.name != "logits in float32")
+          bytes += i.bytes;
+      double states = 0;  // figure 1 spreads all parameters evenly
+      for (const StageMemory& stage : e.stages) states += stage.state_bytes / r.pp;
+      EXPECT_NEAR(states / GiB / r.states_GiB, 1, 0.02) << r.model;
+      return bytes / GiB;
+    };
+    Setting s = megatron(r);
+    EXPECT_NEAR(layers(s) / r.kept_GiB, 1, 0.002) << r.model;
+    s.layout.sequence_parallel = true;
+    s.layout.recompute.add(Recompute::core_attention);
+    EXPECT_NEAR(layers(s) / r.selective_GiB, 1, 0.002) << r.model;
+  }
+}
+
+TEST(Published, KorthikantisRelativeActivations) {
+  for (const MegatronRow& r : megatron_rows) {
+    const platform::MemoryProfile p = platform::memory_profile("korthikanti");
+    const auto layer = [&](bool sequence_parallel, plan::RecomputeSet recompute) {
+      Setting s = megatron(r);
+      s.layout.sequence_parallel = sequence_parallel;
+      return run_tape(layer_tape(s, p, memory_sizes(s, p, 1), 0, recompute)).saved;
+    };
+    plan::RecomputeSet core, whole;
+    core.add(Recompute::core_attention);
+    whole.add(Recompute::layer);
+    const double baseline = layer(false, {}) / 100;
+    EXPECT_NEAR(layer(true, {}) / baseline, r.sequence, 0.15) << r.model;
+    EXPECT_NEAR(layer(false, core) / baseline, r.core, 0.15) << r.model;
+    EXPECT_NEAR(layer(true, core) / baseline, r.core_and_sequence, 0.15) << r.model;
+    EXPECT_NEAR(layer(false, whole) / baseline, r.whole, 0.15) << r.model;
+  }
 }
 
 // TP8 PP16 VPP2, experts over TP x EP = 32 ranks, micro-batches of 2 sequences of 4096, 64 GB an NPU, merged forward
