@@ -19,6 +19,7 @@ void add_plan_command(CLI::App& app, Context& context);
 void add_report_command(CLI::App& app, Context& context);
 void add_validate_command(CLI::App& app, Context& context);
 void add_calibrate_command(CLI::App& app, Context& context);
+void add_model_command(CLI::App& app, Context& context);
 void add_data_command(CLI::App& app, Context& context);    // data_command_torch.cpp
 void add_probe_command(CLI::App& app, Context& context);   // probe_command_torch.cpp
 void add_train_command(CLI::App& app, Context& context);   // train_command_torch.cpp

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   apps::add_report_command(app, context);
   apps::add_validate_command(app, context);
   apps::add_calibrate_command(app, context);
+  apps::add_model_command(app, context);
 #if TRIREME_WITH_TORCH
   apps::add_data_command(app, context);
   apps::add_probe_command(app, context);

@@ -109,6 +109,34 @@ class Usage(Case):
         self.assertGreater(plan["step_s"], 0)
 
 
+    def test_model_prints_counts_and_suggests_names(self):
+        out = self.trireme("model", "deepseek_v3", "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        j = json.loads(out.stdout)
+        self.assertEqual(j["params_total"], 671026404352)
+        self.assertAlmostEqual(j["flops_per_token"]["megatron"]["value"] / 1e9, 260.0, places=1)
+        self.assertIn("causal attention", j["flops_per_token"]["megatron"]["convention"])
+        self.assertEqual(sum(p["params"] for p in j["parts"].values()), j["params_with_mtp"])
+        self.assertIn("671.03 B", self.trireme("model", "DeepSeek-V3").stdout)
+        cut = json.loads(self.trireme("model", "deepseek_v3", "--set", "model.num_layers=4", "--json").stdout)
+        self.assertLess(cut["params_total"], 20e9)
+        wrong = self.trireme("model", "deepsek_v3")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("did you mean deepseek_v3?", wrong.stderr)
+
+    def test_the_documented_table_of_models_is_what_the_program_prints(self):
+        out = self.trireme("model", "--markdown")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertIn(out.stdout, (SOURCE / "docs" / "models.md").read_text())
+
+    def test_a_folder_of_configs_of_ones_own(self):
+        (self.folder / "models").mkdir()
+        (self.folder / "platforms").mkdir()
+        shutil.copy(SOURCE / "configs" / "models" / "tiny.toml", self.folder / "models" / "mine.toml")
+        os.environ["TRIREME_CONFIGS"] = str(self.folder)
+        self.addCleanup(os.environ.pop, "TRIREME_CONFIGS")
+        self.assertEqual(list(json.loads(self.trireme("model", "--json").stdout)), ["mine"])
+
 class BadInput(Case):
     def refused(self, *arguments, says, command="train"):
         result = self.trireme(command, self.run_file, *arguments)
