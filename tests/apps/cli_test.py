@@ -86,7 +86,7 @@ class Usage(Case):
     def test_help_names_the_commands(self):
         shown = self.trireme("--help")
         self.assertEqual(shown.returncode, 0)
-        for command in ("plan", "report"):
+        for command in ("plan", "report", "model"):
             self.assertIn(command, shown.stdout)
             self.assertEqual(self.trireme(command, "--help").returncode, 0)
 
