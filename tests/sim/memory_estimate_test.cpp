@@ -216,6 +216,25 @@ TEST(Activations, Float8KeepsAByteOfEachInput) {
   EXPECT_GT(item(narrow, "quantised weights"), 0);
 }
 
+// Scores and float32 logits are stored where nothing fuses them: tokens x keys x heads x 2 bytes, tokens x rows x 4.
+TEST(Activations, FollowTheExecution) {
+  Setting s = moe_setting();
+  const platform::MemoryProfile p = platform::memory_profile("megatron");
+  const StageMemory fused = estimate(s, p).stages[0];
+  EXPECT_EQ(item(fused, "attention probabilities") + item(fused, "logits in float32"), 0);
+  s.execution.fused_attention = s.execution.fused_loss = false;
+  const StageMemory plain = estimate(s, p).stages[0];
+  EXPECT_EQ(item(plain, "attention probabilities"), 8.0 * 1024 * 1024 * 16 * 2);
+  EXPECT_EQ(item(plain, "logits in float32"), 1024.0 * 32128 * 4);  // 32,001 rows in multiples of 128
+}
+
+TEST(States, FrozenWeightsHaveNoOptimizer) {
+  Setting s = moe_setting();
+  s.execution.frozen_weights = true;
+  const StageMemory stage = estimate(s).stages[0];
+  EXPECT_EQ(stage.state_bytes, item(stage, "parameters"));
+}
+
 // Rows of the heaviest rank: counts exactly; a spread by the expected maximum.
 TEST(Activations, ImbalanceRaisesTheHeaviestRank) {
   Setting s = moe_setting();

@@ -11,7 +11,7 @@ int LayerBuilder::core_attention(int q, int k, int v, double heads, double value
   const int in_core = outer != none ? outer : group({{Recompute::core_attention, core}});
   const int out = tape.tensor("attention output", full(heads * value_dim));
   const double workspace = tape.tensors[q].bytes / z.element * profile.attention_workspace_bytes;
-  if (profile.flash_attention) {
+  if (profile.flash_attention && setting.execution.fused_attention) {
     const int lse = tape.tensor("attention log-sum-exp", z.tokens * heads * 4, 0);
     tape.add({.name = "attention",
               .in = {q, k, v},

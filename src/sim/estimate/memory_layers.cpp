@@ -79,7 +79,9 @@ Tape head_tape(const Setting& setting, const platform::MemoryProfile& profile, c
               .backward_workspace = 2 * gathered});
   const int loss = l.tape.tensor("loss", loss_bytes);
   const double wide = sizes.tokens * rows * 4;
-  switch (profile.loss) {
+  platform::LossKind kind = profile.loss;
+  if (kind == platform::LossKind::in_place && !setting.execution.fused_loss) kind = platform::LossKind::float32;
+  switch (kind) {
     case platform::LossKind::in_place:
       // The logits' storage becomes their gradient: kept, and handed on without another allocation.
       l.tape.add({.name = "loss", .in = {logits}, .out = {loss}, .saved = {logits}, .gradient_in_place = true});

@@ -195,7 +195,9 @@ StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, 
     out.moments = p.moment_bytes * own;
     out.master = p.master_bytes * own;
   }
-  if (p.master_bytes > 0 && p.gradient_bytes < 4)  // gradients are widened for the update
+  if (setting.execution.frozen_weights) out.gradients = out.master = out.moments = 0;
+  if (p.master_bytes > 0 && p.gradient_bytes < 4 &&
+      !setting.execution.frozen_weights)  // gradients are widened for the update
     out.step =
         (4 - p.gradient_bytes) *
         (level >= Sharding::optimizer ? dense / ranks.dense_shards + expert / ranks.expert_shards : dense + expert);
