@@ -279,6 +279,13 @@ TEST(Feasible, SaysWhatDoesNotFit) {
   EXPECT_THAT(host.reasons[0], ::testing::HasSubstr("stage 0 swaps "));
 }
 
+TEST(Feasible, IsATableThatJsonCarries) {
+  Setting s = moe_setting();
+  s.layout.swap.add(Swap::optimizer);
+  const MemoryEstimate e = estimate(s, platform::memory_profile("megatron"), {.capacity_bytes = 1e9, .slots = true});
+  EXPECT_EQ(nlohmann::json::parse(nlohmann::json(e).dump()).get<MemoryEstimate>(), e);
+}
+
 TEST(Feasible, ReservedAndOverheadsAreShownApart) {
   const Setting s = moe_setting();
   platform::MemoryProfile p;

@@ -41,8 +41,8 @@ struct B200Row {
   double allocated_GiB;
 };
 
-// Highest torch.cuda.max_memory_allocated of the eight ranks. Nothing in the profile was set by these figures but
-// `fragmentation`, which `allocated` has no part in.
+// Highest torch.cuda.max_memory_allocated of the eight ranks. docs/memory.md says which values of the profile were set
+// by these figures: `fragmentation`, which `allocated` has no part in, and 16 MiB of the head's workspace.
 TEST(Published, AllocatedOnB200) {
   const B200Row rows[] = {
       {"llama3_1_70b", 12, 12, 1, 2, 1, 1, 4, 16, 4096, 66.55},
