@@ -39,7 +39,6 @@ void print_terms(const sim::Priced& priced) {
   report::TextTable table({"price", "value", "from"}, /*last_left=*/true);
   for (const sim::Term& t : priced.terms) table.add({t.what, report::show_seconds(t.seconds), t.source});
   std::fputs(("\nWhat each action's price consists of\n" + table.text()).c_str(), stdout);
-  for (const std::string& note : priced.notes) std::fputs(fmt::format("  note: {}\n", note).c_str(), stdout);
   std::fputs(fmt::format("  {} threads a rank\n", priced.threads).c_str(), stdout);
 }
 
@@ -57,10 +56,11 @@ void plan_command(const Options& o) {
     nlohmann::json j = report::plan_json(view);
     j["threads"] = predicted.priced.threads;
     if (o.explain) j["explain"] = predicted.priced.terms;
-    if (o.explain) j["notes"] = predicted.priced.notes;
+    j["notes"] = predicted.priced.notes;
     std::fputs((j.dump(1) + "\n").c_str(), stdout);
   } else {
     std::fputs(report::plan_text(view).c_str(), stdout);
+    for (const std::string& note : predicted.priced.notes) std::fputs(fmt::format("note: {}\n", note).c_str(), stdout);
     if (o.explain) print_terms(predicted.priced);
     if (o.actions) std::fputs(("\n" + to_text(plan)).c_str(), stdout);
   }

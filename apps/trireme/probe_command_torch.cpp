@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "model/model_spec.h"
 #include "nn/probe/segment_probe.h"
+#include "parallel/thread_policy.h"
 #include "plan/run_spec.h"
 #include "platform/platform_file.h"
 #include "sim/memory_cost.h"
@@ -141,6 +142,7 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
   const int cores = num_cores();
   const int threads = run.device.threads > 0 ? run.device.threads : std::max(1, cores / env.world);
   at::set_num_threads(threads);
+  if (env.local_world > 1) parallel::use_batch_scheduling();  // as a run's ranks do
   platform::PlatformSpec p = start(o, env.world);
   nn::ProbeOptions probe{.quick = o.quick, .progress = [&](const std::string& text) {
     spdlog::info("{:5.1f} s  {}", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), text);
@@ -162,12 +164,8 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
     measure(threads);
     add_segments(p, run, mesh, threads, probe);
   };
-  if (env.world == 1) {
-    alone();
-    p.host.busy = {{.threads = threads, .source = Source::measured, .ranks = {1}, .slow_down = {1}, .hand_over_s = {nn::probe_hand_over(0.2)}}};
-  } else {
-    probe_ranks({.env = env, .compute = probe, .threads = threads, .alone = alone}, p);
-  }
+  probe_ranks({.env = env, .compute = probe, .threads = threads, .alone = alone, .model = run.model,
+               .shape = sim::segment_shape(run, mesh, threads)}, p);
   if (env.rank != 0) return;
   platform::save_platform(p, o.out);
   if (o.json)

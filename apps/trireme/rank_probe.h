@@ -4,6 +4,7 @@
 #include <string>
 
 #include "comm/launch_env.h"
+#include "model/operators.h"
 #include "nn/probe/compute_probe.h"
 #include "platform/platform_spec.h"
 
@@ -14,9 +15,11 @@ struct RankProbeOptions {
   nn::ProbeOptions compute;
   int threads = 1;                            // of each rank
   std::function<void()> alone;                // rank 0 does this first, while the others sleep
+  model::ModelSpec model;                     // whose segments keep the ranks busy, in the shape that a rank meets
+  model::SegmentShape shape;
 };
 
-// Collective over the ranks. On rank 0 fills in host.busy, links, collectives and the communication core share.
+// Collective over the ranks. On rank 0 fills in host.busy and noise, links, collectives and the communication core share.
 void probe_ranks(const RankProbeOptions& options, platform::PlatformSpec& platform);
 
 }  // namespace trireme::apps

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -12,6 +13,7 @@
 
 #include "comm/group.h"
 #include "comm/link_probe.h"
+#include "nn/probe/segment_probe.h"
 
 namespace trireme::apps {
 
@@ -27,6 +29,11 @@ double processor_seconds() {
   getrusage(RUSAGE_SELF, &u);
   const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
   return seconds(u.ru_utime) + seconds(u.ru_stime);
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
 }
 
 // The mean over the ranks of a value that only some of them have (others give 0).
@@ -65,39 +72,58 @@ class RankProbe {
     if (o_.env.rank == 0 && o_.compute.progress) o_.compute.progress(text);
   }
 
+  // n ranks run the model's segments at one time. Several short turns for each n, all n in turn: a machine that something
+  // else disturbs for a while disturbs one turn of each, and the median leaves it out.
   void busy() {
-    nn::BusyWork work(o_.compute);
-    const double seconds = o_.compute.quick ? 0.3 : 0.8;
-    platform::BusyTable table{.threads = o_.threads, .source = platform::Source::measured};
+    nn::SegmentWork work(o_.model, o_.shape, o_.compute);
+    const int turns = o_.compute.quick ? 3 : 7;
+    const double seconds = o_.compute.quick ? 0.1 : 0.25;
     std::set<int> counts = {1, world_size_};
     for (int n = 2; n < world_size_; n = n < 4 ? n + 1 : 2 * n) counts.insert(n);
-    double alone = 0;
-    for (const int n : counts) {
-      comm::barrier(world_, "probe busy ranks");
-      const double mine = o_.env.rank < n ? work.run(seconds) : 0;
-      const double one = mean_of(world_, mine, n);
-      if (n == 1) alone = one;
-      // A second pass: how soon a sleeping thread of rank 0 runs on while n ranks compute.
-      comm::barrier(world_, "probe hand-over");
-      double hand_over = 0;
-      if (o_.env.rank == 0) {
-        std::thread own([&] { work.run(seconds / 2); });
-        hand_over = nn::probe_hand_over(seconds / 3);
-        own.join();
-      } else if (o_.env.rank < n) {
-        work.run(seconds / 2);
+    std::map<int, std::vector<double>> pass_s;
+    std::vector<double> relative;
+    work.run(seconds);
+    for (int turn = 0; turn < turns; ++turn)
+      for (const int n : counts) {
+        comm::barrier(world_, "probe busy ranks");
+        nn::SegmentWork::Result mine;
+        if (o_.env.rank < n) mine = work.run(seconds);
+        pass_s[n].push_back(mean_of(world_, mine.pass_s, n));
+        if (n == world_size_) relative.insert(relative.end(), mine.relative.begin(), mine.relative.end());
       }
-      hand_over = mean_of(world_, hand_over, 1);
+    platform::BusyTable table{.threads = o_.threads, .source = platform::Source::measured};
+    for (const int n : counts) {
       table.ranks.push_back(n);
-      table.slow_down.push_back(one / alone);
-      table.hand_over_s.push_back(hand_over);
-      say(fmt::format("{} busy ranks: {:.2f} times slower, a thread wakes in {:.0f} us", n, one / alone, hand_over * 1e6));
+      table.slow_down.push_back(std::max(0.5, median(pass_s[n]) / median(pass_s[1])));
+      table.hand_over_s.push_back(hand_over(work, n, seconds));
+      say(fmt::format("{} busy ranks: {:.2f} times slower, a thread wakes in {:.0f} us", n, table.slow_down.back(),
+                      table.hand_over_s.back() * 1e6));
     }
     platform_.host.busy = {table};
+    platform_.host.noise = {.source = platform::Source::measured, .factor = nn::noise_quantiles(relative)};
+    const auto& q = platform_.host.noise.factor;
+    say(fmt::format("a piece of compute varies from {:.2f} to {:.2f} of its mean (5 % to 95 %)", q[q.size() / 20],
+                    q[q.size() - 1 - q.size() / 20]));
   }
 
-  comm::LinkProbeOptions link_options(std::vector<std::pair<int, int>> pairs) const {
+  // How soon a sleeping thread of rank 0 runs on while n ranks compute.
+  double hand_over(nn::SegmentWork& work, int n, double seconds) {
+    comm::barrier(world_, "probe hand-over");
+    double mine = 0;
+    if (o_.env.rank == 0) {
+      std::thread own([&] { work.run(1.5 * seconds); });
+      mine = nn::probe_hand_over(seconds);
+      own.join();
+    } else if (o_.env.rank < n) {
+      work.run(1.5 * seconds);
+    }
+    return mean_of(world_, mine, 1);
+  }
+
+  comm::LinkProbeOptions link_options(std::vector<std::pair<int, int>> pairs, int members) const {
     comm::LinkProbeOptions options{.budget_s = o_.compute.quick ? 1.0 : 4.0, .pairs = std::move(pairs)};
+    // More ranks than cores would take turns computing, and a sample would hold their turns.
+    if (members * o_.threads <= platform_.host.cores) options.compute_s = 1e-3;
     if (o_.compute.quick) options.bytes = {4, 4096, 65536, 1048576};
     return options;
   }
@@ -153,11 +179,11 @@ class RankProbe {
     platform_.collectives.clear();
     if (pairs_) {
       std::vector<comm::LinkCurve> curves;
-      if (o_.env.rank < 2) curves = comm::probe_links(pairs_->group(plan::Axis::dp), link_options({{0, 1}}));
+      if (o_.env.rank < 2) curves = comm::probe_links(pairs_->group(plan::Axis::dp), link_options({{0, 1}}, 2));
       for (const comm::LinkCurve& curve : curves) add(curve);
       comm::barrier(world_, "probe links");
     }
-    for (const comm::LinkCurve& curve : comm::probe_links(world_, link_options({{0, 1}})))
+    for (const comm::LinkCurve& curve : comm::probe_links(world_, link_options({{0, 1}}, world_size_)))
       if (!pairs_ || curve.operation != comm::LinkOperation::message) add(curve);
     core_share();
   }

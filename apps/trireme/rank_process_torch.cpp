@@ -120,7 +120,7 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
     to.stop_requested = [] { return stop_was_requested(); };
     to.on_step = [&](std::int64_t step, const parallel::StepResult& result) {
       // The first step makes buffers and meets peers for the first time: it is no sample of the others.
-      if (step > 1) measured.add(step, result.timeline.step_s, result.timeline.spans);
+      if (step > 1) measured.add(step, result.timeline.step_s, result.timeline.spans, result.expert_rows);
     };
     if (output) {
       to.on_metrics = [&](const train::StepMetrics& m) { output->step(m); };

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -8,7 +9,9 @@
 #include "report/html_page.h"
 #include "report/run_report.h"
 #include "report/trace.h"
+#include "sim/price.h"
 #include "trireme/commands.h"
+#include "trireme/platform_choice.h"
 
 namespace trireme::apps {
 
@@ -21,9 +24,21 @@ struct Options {
   bool json = false;
 };
 
+// The run's prediction with the rows that its routers sent. 0 where that can't be told: an older run, a run without
+// experts, a platform file that has changed its name since.
+double repriced_step(const fs::path& folder, const report::RunReport& r) {
+  const bool counted = std::any_of(r.measured.begin(), r.measured.end(), [](const auto& m) { return !m.expert_rows.empty(); });
+  if (!counted || !fs::exists(folder / "run.toml")) return 0;
+  const plan::RunSpec run = plan::load_run(folder / "run.toml");
+  const platform::PlatformSpec platform = choose_platform({}, run);
+  if (platform.name != r.prediction.platform) return 0;
+  return sim::predict(r.plan, run, platform, r.measured).prediction.step_s;
+}
+
 void report_command(const Options& o) {
   const fs::path folder = o.folder;
-  const report::RunReport r = report::make_run_report(folder);
+  report::RunReport r = report::make_run_report(folder);
+  r.repriced_step_s = repriced_step(folder, r);
   const std::string text = report::run_text(r);
   const fs::path html = o.html.empty() ? folder / "report.html" : fs::path(o.html);
   const fs::path trace = o.trace.empty() ? folder / "trace.json" : fs::path(o.trace);

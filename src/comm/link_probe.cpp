@@ -58,16 +58,29 @@ std::vector<double> ping_pong(Group& group, int first, int second, double bytes,
   return samples;
 }
 
+// Works on more memory than a core's caches hold for so many seconds.
+void stream_through_memory(double seconds) {
+  static std::vector<float> values(2 << 20, 1.0f);
+  const auto begin = Clock::now();
+  std::size_t at = 0;
+  while (std::chrono::duration<double>(Clock::now() - begin).count() < seconds) {
+    for (std::size_t i = 0; i < 4096; ++i) values[at + i] = values[at + i] * 0.5f + 1.0f;
+    at = (at + 4096) % values.size();
+  }
+}
+
 // A collective, from a common start until its last member is done.
-std::vector<double> collective(Group& group, const std::function<void()>& once, double budget_s, int max_samples) {
+std::vector<double> collective(Group& group, const std::function<void()>& once, double budget_s, int max_samples,
+                               double compute_s) {
   const auto on_group = at::TensorOptions(at::kDouble).device(group.device);
   once();
   at::Tensor once_s = at::full({1}, seconds_of(group, once), on_group);
   all_reduce(group, once_s, ReduceOp::max, "probe");
-  const int n = affordable(once_s.item<double>(), budget_s, max_samples);
+  const int n = affordable(once_s.item<double>() + compute_s, budget_s, max_samples);
   std::vector<double> samples;
   for (int i = 0; i < n; ++i) {
     barrier(group, "probe");
+    if (compute_s > 0) stream_through_memory(compute_s);
     samples.push_back(seconds_of(group, once));
   }
   at::Tensor slowest = at::tensor(samples).to(at::kDouble).to(group.device);
@@ -134,7 +147,7 @@ std::vector<LinkCurve> probe_links(Group& group, const LinkProbeOptions& options
     at::Tensor x = floats(group, bytes);
     reduce.points.push_back(summarise(
         bytes, collective(
-                   group, [&] { all_reduce(group, x, ReduceOp::sum, "probe"); }, budget_s, options.max_samples)));
+                   group, [&] { all_reduce(group, x, ReduceOp::sum, "probe"); }, budget_s, options.max_samples, options.compute_s)));
 
     const at::Tensor part = floats(group, bytes / group.size());
     const at::Tensor rows = part.repeat({group.size()});
@@ -142,7 +155,8 @@ std::vector<LinkCurve> probe_links(Group& group, const LinkProbeOptions& options
     exchange.points.push_back(summarise(
         static_cast<double>(rows.numel()) * 4,
         collective(
-            group, [&] { all_to_all_rows(group, rows, counts, counts, "probe"); }, budget_s, options.max_samples)));
+            group, [&] { all_to_all_rows(group, rows, counts, counts, "probe"); }, budget_s, options.max_samples,
+            options.compute_s)));
   }
   curves.push_back(std::move(reduce));
   curves.push_back(std::move(exchange));

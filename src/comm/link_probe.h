@@ -1,4 +1,5 @@
-// Measures what messages between ranks cost, through the very operations that a run uses (group.h), on an idle group.
+// Measures what messages between ranks cost, through the very operations that a run uses (group.h), on a group that
+// does nothing else meanwhile.
 #pragma once
 #include <string>
 #include <utility>
@@ -38,6 +39,9 @@ struct LinkProbeOptions {
   // For all points together. Each has at least 3 samples and one warm-up, so very large ones may take longer.
   double budget_s = 10;
   int max_samples = 300;  // a point
+  // Before each sample of a collective every member streams through memory for so long, as a step's compute does:
+  // communication then meets sleeping threads and cold caches. 0: messages follow one another.
+  double compute_s = 0;
   // Pairs of group ranks for messages. Empty: all pairs of up to 4 members, else member 0 with every other (at most
   // 15).
   std::vector<std::pair<int, int>> pairs;

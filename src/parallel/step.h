@@ -40,6 +40,7 @@ struct StepHooks {
 
 struct StepResult {
   plan::RankTimeline timeline;  // an action's duration is its span: from when its lane was free and its waits were done
+  std::vector<double> expert_rows;  // of each forward action of routed experts, aligned with the actions, else 0; or empty
   StepSums sums;
   double gradient_norm = 0;
 };

@@ -43,13 +43,14 @@ TensorRunner::TensorRunner(StageContext context, nn::Model& model, GradientBucke
 
 void TensorRunner::begin_step() {
   totals_.begin();
-  if (buckets_ != nullptr) buckets_->zero();
+  expert_rows_.clear();
 }
 
 void TensorRunner::end_step(StepResult& result) {
   for (const int buffer : buffers_.alive())
     TRIREME_CHECK(false, "{} is alive at the end of the step", describe(context_.stage().buffers[buffer]));
   TRIREME_CHECK(!exchange_ || exchange_->num_remembered() == 0, "a dispatch was not undone in this step");
+  result.expert_rows = expert_rows_;
   result.sums = totals_.sums();
   result.gradient_norm = std::sqrt(result.sums.squared_norm);
 }
@@ -135,6 +136,7 @@ void TensorRunner::drop_dead_fields(nn::Boundary& out, Segment segment, int laye
 }
 
 void TensorRunner::load_batch(const plan::Action& action) {
+  if (action.mb == 0 && buckets_ != nullptr) buckets_->zero();  // here, where the step's clock and its plan see it
   nn::Batch batch = hooks_.batch(action.mb);
   const plan::BatchSpec& spec = context_.run.batch;
   TRIREME_CHECK(batch.tokens_BS.dim() == 2 && batch.tokens_BS.size(0) == spec.micro_batch &&
@@ -148,6 +150,10 @@ void TensorRunner::forward(const plan::Action& action) {
   const model::ModelSpec& spec = model_.spec();
   const nn::Batch batch = buffers_.batch(buffers_.read_by(action, BufferKind::batch));
   nn::Boundary in = read(action, BufferKind::boundary);
+  if (action.segment == Segment::experts) {
+    expert_rows_.resize(context_.stage().actions.size());
+    expert_rows_[action.id] = static_cast<double>(in.rows_RD.size(0));
+  }
   const int saved = buffers_.allocated_by(action, BufferKind::saved);
   const auto written = nn::fields_written(spec, action.segment, action.layer);
   nn::Boundary out;

@@ -41,6 +41,7 @@ class TensorRunner : public SegmentRunner {
   StepHooks hooks_;
   BufferTable buffers_;
   StepTotals totals_;
+  std::vector<double> expert_rows_;         // StepResult::expert_rows of this step
   std::optional<ExpertExchange> exchange_;  // where experts are spread
 };
 

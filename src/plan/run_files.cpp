@@ -40,12 +40,13 @@ void write(const fs::path& path, const T& value) {
 
 }  // namespace
 
-void MeasuredSteps::add(std::int64_t step, double step_s, const std::vector<Span>& spans) {
+void MeasuredSteps::add(std::int64_t step, double step_s, const std::vector<Span>& spans,
+                        const std::vector<double>& expert_rows) {
   if (static_cast<int>(steps_.size()) < keep_) {
-    steps_.push_back({step, step_s, spans});
+    steps_.push_back({step, step_s, spans, expert_rows});
     return;
   }
-  steps_[next_] = {step, step_s, spans};
+  steps_[next_] = {step, step_s, spans, expert_rows};
   next_ = (next_ + 1) % steps_.size();
 }
 
@@ -78,6 +79,11 @@ MeasuredRank MeasuredSteps::summary(double peak_memory_bytes) const {
       ++count;
     }
     out.action_s.push_back(sum / count);
+  }
+  for (const Step& s : steps_) {
+    if (s.expert_rows.empty()) continue;
+    out.expert_rows.resize(s.expert_rows.size());
+    for (std::size_t i = 0; i < s.expert_rows.size(); ++i) out.expert_rows[i] += s.expert_rows[i] / out.num_steps;
   }
   return out;
 }

@@ -48,7 +48,8 @@ struct MeasuredRank {
   double checkpoint_copy_bytes = 0;   // the largest copy
   std::vector<Span> spans;            // of the step whose length is nearest to the median, aligned with the actions
   std::vector<double> action_s;       // mean length of each action over the half of the steps nearest to the median, aligned
-  std::vector<double> expert_rows;    // rows received at dispatch a micro-batch and layer: mean over steps; may be empty
+  std::vector<double> expert_rows;    // rows of each action that computes routed experts in a forward (else 0): mean over
+                                      // the steps, aligned; empty where no expert was computed
   bool operator==(const MeasuredRank&) const = default;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MeasuredRank, rank, first_step, num_steps, step_s, step_offset_s,
@@ -59,7 +60,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MeasuredRank, rank, first_step, 
 class MeasuredSteps {
  public:
   MeasuredSteps(int rank, int keep) : rank_(rank), keep_(keep) {}
-  void add(std::int64_t step, double step_s, const std::vector<Span>& spans);
+  void add(std::int64_t step, double step_s, const std::vector<Span>& spans, const std::vector<double>& expert_rows = {});
   bool empty() const { return steps_.empty(); }
   // Peak as given. std::logic_error when no step was added.
   MeasuredRank summary(double peak_memory_bytes) const;
@@ -69,6 +70,7 @@ class MeasuredSteps {
     std::int64_t number = 0;
     double step_s = 0;
     std::vector<Span> spans;
+    std::vector<double> expert_rows;
   };
   int rank_, keep_;
   std::vector<Step> steps_;  // a ring once full

@@ -87,6 +87,10 @@ void check(const PlatformSpec& p, const std::string& file_name) {
     for (double v : t.slow_down)
       if (v < 0.5) c.fail(key("host.busy", i) + ".slow_down", fmt::format("{}", v), "at least 0.5 (1: no slower than alone)");
   }
+  for (std::size_t i = 1; i < p.host.noise.factor.size(); ++i)
+    if (p.host.noise.factor[i] < p.host.noise.factor[i - 1])
+      c.fail("host.noise.factor", fmt::format("{} after {}", p.host.noise.factor[i], p.host.noise.factor[i - 1]),
+             "quantiles, ascending");
   for (std::size_t i = 0; i < p.links.size(); ++i)
     c.columns(key("link", i), {{"bytes", &p.links[i].bytes}, {"GBps", &p.links[i].bytes_per_s}});
   for (std::size_t i = 0; i < p.collectives.size(); ++i)

@@ -80,6 +80,10 @@ Host read_host(ConfigTable t) {
   for (ConfigTable& b : t.tables("busy"))
     h.busy.push_back({.threads = read_threads(b), .source = read_source(b), .ranks = column(b, "ranks"),
                       .slow_down = column(b, "slow_down"), .hand_over_s = column(b, "hand_over_us", micro)});
+  if (t.has("noise")) {
+    ConfigTable n = t.table("noise");
+    h.noise = {.source = read_source(n), .factor = column(n, "factor")};
+  }
   return h;
 }
 
@@ -227,6 +231,8 @@ std::string to_toml(const PlatformSpec& p) {
     out += heading("host.busy", nullptr, b.threads, b.source) +
            fmt::format("ranks = {}\nslow_down = {}\nhand_over_us = {}\n", list(b.ranks), list(b.slow_down),
                        list(b.hand_over_s, micro));
+  if (!p.host.noise.factor.empty())
+    out += fmt::format("\n[host.noise]\nsource = \"{}\"\nfactor = {}\n", name(p.host.noise.source), list(p.host.noise.factor));
   out += fmt::format("\n[framework]\nsource = \"{}\"\nbaseline_MiB = {:.6g}\ncommunication_core_share = {:.6g}\n",
                      name(p.framework.source), p.framework.baseline_bytes / MiB, p.framework.communication_core_share);
   for (const Link& l : p.links)

@@ -102,11 +102,20 @@ struct BusyTable {
   bool operator==(const BusyTable&) const = default;
 };
 
+// How the length of one piece of compute varies from its mean while all ranks of a host compute: factor[i] is the
+// quantile i / (size - 1) of length over mean. Empty: not measured.
+struct NoiseTable {
+  Source source = Source::guess;
+  std::vector<double> factor;
+  bool operator==(const NoiseTable&) const = default;
+};
+
 struct Host {
   int cores = 1;
   double memory_bytes = 0;
   int ranks = 0;  // ranks of a run on one host; 0: all of them
   std::vector<BusyTable> busy;
+  NoiseTable noise;
   bool operator==(const Host&) const = default;
 };
 
@@ -160,7 +169,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SegmentTable, dtype, threads, source, model, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Device, name, kind, memory_bytes, launch_s, launch_source, peaks, gemm, grouped_gemm,
                                    attention, memory, segments)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BusyTable, threads, source, ranks, slow_down, hand_over_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Host, cores, memory_bytes, ranks, busy)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NoiseTable, source, factor)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Host, cores, memory_bytes, ranks, busy, noise)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, level, source, latency_s, bytes, bytes_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveTable, kind, level, ranks, source, bytes, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Framework, baseline_bytes, communication_core_share, source)

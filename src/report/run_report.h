@@ -40,6 +40,7 @@ struct RunReport {
 
   // Over the ranks that were measured.
   Pair step_s;                    // measured: the longest median of any rank
+  double repriced_step_s = 0;     // predicted again with the expert load that was measured; 0: nobody did (needs `sim`)
   Pair peak_bytes;                // highest of any rank, in steps without a checkpoint's copy
   Pair checkpoint_peak_bytes;     // likewise in steps with one; predicted 0: the run saves none between its steps
   Pair checkpoint_copy_bytes;     // the largest copy
@@ -54,7 +55,7 @@ struct RunReport {
 RunReport make_run_report(const std::filesystem::path& run_folder);
 
 std::string run_text(const RunReport& report);
-// Keys: step_s, peak_memory_bytes (each {predicted, measured, error}), kinds, segments, ranks, loss, throughput.
+// Keys: step_s, repriced_step_s (null where not known), peak_memory_bytes (each {predicted, measured, error}), kinds, segments, ranks, loss, throughput.
 nlohmann::json run_json(const RunReport& report);
 
 }  // namespace trireme::report

@@ -61,6 +61,9 @@ std::string run_text(const RunReport& r) {
   TextTable totals({"", "predicted", "measured", "error"});
   totals.add({"step", show_seconds(r.step_s.predicted), measured_text(r.step_s.measured, show_seconds),
               show_error(r.step_s.predicted, r.step_s.measured)});
+  if (r.repriced_step_s > 0)
+    totals.add({"with the expert load as it was", show_seconds(r.repriced_step_s), measured_text(r.step_s.measured, show_seconds),
+                show_error(r.repriced_step_s, r.step_s.measured)});
   const double rate = median_of(r.metrics.tokens_per_s);
   totals.add({"tokens/s", fmt::format("{:.0f}", r.prediction.tokens_per_s), rate == 0 ? "-" : fmt::format("{:.0f}", rate),
               show_error(r.prediction.tokens_per_s, rate)});
@@ -130,6 +133,7 @@ nlohmann::json run_json(const RunReport& r) {
           {"num_micro_batches", r.plan.num_micro_batches},
           {"platform", {{"name", r.prediction.platform}, {"measured", r.prediction.platform_measured}}},
           {"step_s", pair(r.step_s)},
+          {"repriced_step_s", r.repriced_step_s > 0 ? pair({r.repriced_step_s, r.step_s.measured}) : nlohmann::json(nullptr)},
           {"tokens_per_s", pair({r.prediction.tokens_per_s, median_of(r.metrics.tokens_per_s)})},
           {"peak_memory_bytes", pair(r.peak_bytes)},
           {"checkpoint_peak_bytes", pair(r.checkpoint_peak_bytes)},

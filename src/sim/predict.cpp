@@ -1,6 +1,9 @@
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "model/parameters.h"
+#include "sim/actual_load.h"
 #include "sim/memory_cost.h"
 #include "sim/price.h"
 
@@ -15,12 +18,51 @@ SimulateOptions simulate_options(const plan::RunSpec& run, const platform::Platf
   out.communication_core_share = platform.framework.communication_core_share;
   for (const platform::BusyTable& table : platform.host.busy)
     if (!out.busy || table.threads == out.threads) out.busy = &table;
+  out.every_rank = true;
+  if (!platform.host.noise.factor.empty()) out.noise = &platform.host.noise;
   return out;
 }
 
-Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform) {
+namespace {
+
+SimResult median_sample(const plan::Plan& plan, const plan::Costs& costs, SimulateOptions options) {
+  const int samples = options.noise ? num_noise_samples : 1;
+  std::vector<SimResult> results;
+  for (int i = 0; i < samples; ++i) {
+    options.seed = static_cast<std::uint64_t>(i);
+    results.push_back(simulate(plan, costs, options));
+  }
+  const auto middle = results.begin() + samples / 2;
+  std::nth_element(results.begin(), middle, results.end(), [](const auto& a, const auto& b) { return a.step_s < b.step_s; });
+  return std::move(*middle);
+}
+
+// Of each stage the curve of its rank with the highest peak.
+std::vector<plan::MemoryCurve> memory_of_stages(const plan::Mesh& mesh, const SimResult& result) {
+  if (!result.every_rank) return result.memory;
+  std::vector<plan::MemoryCurve> out;
+  for (int stage = 0; stage < mesh.pp; ++stage) {
+    const auto begin = result.memory.begin() + static_cast<std::ptrdiff_t>(stage) * mesh.dp;
+    out.push_back(*std::max_element(begin, begin + mesh.dp, [](const auto& a, const auto& b) { return a.peak_bytes < b.peak_bytes; }));
+  }
+  return out;
+}
+
+}  // namespace
+
+Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform,
+                  const std::vector<plan::MeasuredRank>& measured) {
   Predicted out{.priced = price(plan, run, platform)};
-  out.result = simulate(plan, out.priced.costs, simulate_options(run, platform, plan.mesh));
+  SimulateOptions options = simulate_options(run, platform, plan.mesh);
+  if (!measured.empty()) {
+    options.every_rank = true;
+    options.scale = load_scale(plan, run, platform, measured);
+  }
+  if (options.busy && options.busy->threads != options.threads)
+    out.priced.notes.push_back(fmt::format("busy ranks: measured with {} threads a rank, this run has {}: `trireme probe` with its ranks "
+                                           "tells how they slow one another down",
+                                           options.busy->threads, options.threads));
+  out.result = median_sample(plan, out.priced.costs, options);
   plan::Prediction& p = out.prediction;
   p.step_s = out.result.step_s;
   const double tokens = static_cast<double>(run.batch.global_batch) * run.batch.sequence_length;
@@ -38,7 +80,7 @@ Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platfo
   p.platform_measured = out.priced.measured;
   p.baseline_bytes = platform.framework.baseline_bytes;
   p.ranks = timelines(plan, out.result);
-  p.memory = out.result.memory;
+  p.memory = memory_of_stages(plan.mesh, out.result);
   p.constant = out.priced.constant;
   const bool saves = !plan.schedule.forward_only && run.checkpoint.every > 0;
   for (const plan::StagePlan& stage : plan.stages)

@@ -55,9 +55,10 @@ class Pricer {
   using Key = std::tuple<ActionKind, Pass, Segment, bool, int, int>;
 
   double seconds(const plan::StagePlan& stage, int s, const Action& a, std::vector<Term>& terms) {
+    // The first load of a step also zeroes the gradients.
     const bool per_stage = a.lane != plan::Lane::compute || a.segment == Segment::none;
     const Key key{a.kind, a.pass, a.segment, a.layer >= 0 && run_.model.is_moe(a.layer), per_stage ? s : -1,
-                  a.bucket >= 0 ? a.bucket : a.peer_stage};
+                  a.kind == ActionKind::load_batch ? a.mb == 0 : a.bucket >= 0 ? a.bucket : a.peer_stage};
     const auto [at, fresh] = seconds_.try_emplace(key, 0);
     if (!fresh) return at->second;
     std::vector<Term> parts;
@@ -106,7 +107,12 @@ class Pricer {
                   fmt::format("{:.0f} KiB at {:.1f} GB/s", bytes / KiB, rate.value / GBps)});
     };
     switch (a.kind) {
-      case ActionKind::load_batch: return memory("batch", platform::MemoryUse::copy, 2 * tokens * 36, 6);
+      case ActionKind::load_batch: {
+        double seconds = memory("batch", platform::MemoryUse::copy, 2 * tokens * 36, 6);
+        if (a.mb == 0 && !plan_.schedule.forward_only)
+          seconds += memory("zeroing gradients", platform::MemoryUse::optimizer, stage_parameters(run_, plan_.mesh, stage).total() * wide, 1);
+        return seconds;
+      }
       case ActionKind::count_tokens: return one(reduction(a.group, s, 16));
       case ActionKind::reduce_metrics: return one(reduction(a.group, s, metrics_bytes));
       case ActionKind::reduce_counts: return one(reduction(a.group, s, 8.0 * run_.model.moe.num_experts * moe_layers(stage)));
@@ -121,7 +127,7 @@ class Pricer {
       }
       case ActionKind::all_to_all: return exchange(a, parts);
       case ActionKind::gradient_norm:
-        return memory("gradients", platform::MemoryUse::copy, stage_parameters(run_, plan_.mesh, stage).total() * wide, 1);
+        return memory("gradients", platform::MemoryUse::optimizer, stage_parameters(run_, plan_.mesh, stage).total() * wide, 1);
       case ActionKind::optimizer: {
         // Reads gradient, master and both moments, writes all but the gradient; the value too where it is not the master.
         const double elements = stage_parameters(run_, plan_.mesh, stage).total();

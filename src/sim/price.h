@@ -42,6 +42,10 @@ struct Predicted {
   SimResult result;
   plan::Prediction prediction;
 };
-Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform);
+// On a host whose ranks share cores every rank is simulated. With measured noise the step is simulated num_noise_samples
+// times and the one of median length is given. `measured`: a run's, for its actual expert load (sim/actual_load.h).
+Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform,
+                  const std::vector<plan::MeasuredRank>& measured = {});
+inline constexpr int num_noise_samples = 9;
 
 }  // namespace trireme::sim

@@ -60,9 +60,49 @@ Rendezvous match(const plan::Plan& plan) {
   }
   for (std::size_t i = 0; i < out.sets.size(); ++i) {
     const Member first = out.sets[i].front();
-    TRIREME_CHECK(out.sets[i].size() == wanted[i], "stage {}: {} has {} of {} members", first.stage,
-                  plan::describe(plan.stages[first.stage].actions[first.action]), out.sets[i].size(), wanted[i]);
+    TRIREME_CHECK(out.sets[i].size() == wanted[i], "stage {}: {} has {} of {} members", first.list,
+                  plan::describe(plan.stages[first.list].actions[first.action]), out.sets[i].size(), wanted[i]);
   }
+  return out;
+}
+
+Rendezvous match_ranks(const plan::Plan& plan) {
+  const Rendezvous stages = match(plan);
+  const plan::Mesh& mesh = plan.mesh;
+  Rendezvous out;
+  for (int rank = 0; rank < mesh.world(); ++rank)
+    out.set_of.emplace_back(plan.stages[mesh.pp_index(rank)].actions.size(), -1);
+  const auto add = [&](std::vector<Member> members) {
+    if (members.size() < 2) return;
+    for (const Member& m : members) out.set_of[m.list][m.action] = static_cast<int>(out.sets.size());
+    out.sets.push_back(std::move(members));
+  };
+  for (const auto& set : stages.sets) {
+    const Action& first = plan.stages[set.front().list].actions[set.front().action];
+    const bool whole_world = is_collective(first.kind) && first.group == Axis::world;
+    std::vector<Member> everyone;
+    for (int place = 0; place < mesh.dp; ++place) {
+      std::vector<Member> members;
+      for (const Member& m : set) members.push_back({mesh.rank(m.list, place), m.action});
+      if (whole_world)
+        everyone.insert(everyone.end(), members.begin(), members.end());
+      else
+        add(std::move(members));
+    }
+    add(std::move(everyone));
+  }
+  for (int stage = 0; stage < mesh.pp; ++stage)
+    for (const Action& a : plan.stages[stage].actions) {
+      if (!is_collective(a.kind) || stages.set_of[stage][a.id] >= 0) continue;
+      for (int place = 0; place < mesh.dp; ++place) {
+        const int rank = mesh.rank(stage, place);
+        const auto group = mesh.group(a.group, rank);
+        if (group.front() != rank) continue;
+        std::vector<Member> members;
+        for (const int r : group) members.push_back({r, a.id});
+        add(std::move(members));
+      }
+    }
   return out;
 }
 

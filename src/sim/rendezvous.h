@@ -1,5 +1,5 @@
-// Which actions of different stages run together: each send with its receive, and the members of a collective whose group
-// crosses stages.
+// Which actions of different stages, or of different ranks, run together: each send with its receive, and the members of
+// a collective.
 #pragma once
 #include <vector>
 
@@ -8,19 +8,22 @@
 namespace trireme::sim {
 
 struct Member {
-  int stage = 0;
+  int list = 0;    // a stage, or a rank
   int action = 0;
   bool operator==(const Member&) const = default;
 };
 
 struct Rendezvous {
   std::vector<std::vector<Member>> sets;   // of two or more members
-  std::vector<std::vector<int>> set_of;    // [stage][action]: index into sets, -1: runs alone
+  std::vector<std::vector<int>> set_of;    // [list][action]: index into sets, -1: runs alone
 };
 
-// The i-th send from stage a to b on a lane meets the i-th receive of b from a on the lane of the same pass; the i-th
-// collective of a group that crosses stages (world, pp, embedding) on one stage meets the i-th on each other member.
-// std::logic_error when one has no partner.
+// One list a stage, standing for all of its ranks. The i-th send from stage a to b on a lane meets the i-th receive of b
+// from a on the lane of the same pass; the i-th collective of a group that crosses stages (world, pp, embedding) on one
+// stage meets the i-th on each other member. std::logic_error when one has no partner.
 Rendezvous match(const plan::Plan& plan);
+
+// One list a rank: also the members of a collective inside a stage.
+Rendezvous match_ranks(const plan::Plan& plan);
 
 }  // namespace trireme::sim

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/errors.h"
+#include "base/rng.h"
 #include "sim/rendezvous.h"
 
 namespace trireme::sim {
@@ -27,29 +28,33 @@ struct Work {
 class Execution {
  public:
   Execution(const plan::Plan& plan, const plan::Costs& costs, const SimulateOptions& options)
-      : plan_(plan), costs_(costs), o_(options), together_(match(plan)), stages_(plan.stages.size()) {
+      : plan_(plan), costs_(costs), o_(options), noise_key_(stream_key(o_.seed, "noise")), together_(o_.every_rank ? match_ranks(plan) : match(plan)),
+        lists_(o_.every_rank ? static_cast<std::size_t>(plan.mesh.world()) : plan.stages.size()) {
     TRIREME_CHECK(costs.stages.size() == plan.stages.size(), "costs of {} stages for {}", costs.stages.size(), plan.stages.size());
     arrived_.assign(together_.sets.size(), 0);
-    for (std::size_t s = 0; s < stages_.size(); ++s) prepare(static_cast<int>(s));
+    for (std::size_t i = 0; i < lists_.size(); ++i) prepare(static_cast<int>(i));
     count_neighbours();
   }
 
   SimResult run() {
-    for (std::size_t s = 0; s < stages_.size(); ++s)
-      for (int lane = 0; lane < num_lanes; ++lane) try_start(static_cast<int>(s), lane);
+    for (std::size_t i = 0; i < lists_.size(); ++i)
+      for (int lane = 0; lane < num_lanes; ++lane) try_start(static_cast<int>(i), lane);
     while (!active_.empty()) advance();
-    SimResult out;
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      check_done(static_cast<int>(s));
-      for (const plan::Span& span : stages_[s].spans) out.step_s = std::max(out.step_s, span.end_s);
-      if (o_.memory) out.memory.push_back(plan::memory_curve(plan_.stages[s], costs_.stages[s], stages_[s].spans));
-      out.spans.push_back(std::move(stages_[s].spans));
+    SimResult out{.every_rank = o_.every_rank};
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      check_done(static_cast<int>(i));
+      const int s = lists_[i].stage;
+      for (const plan::Span& span : lists_[i].spans) out.step_s = std::max(out.step_s, span.end_s);
+      if (o_.memory) out.memory.push_back(plan::memory_curve(plan_.stages[s], costs_.stages[s], lists_[i].spans));
+      out.spans.push_back(std::move(lists_[i].spans));
     }
     return out;
   }
 
  private:
-  struct Stage {
+  struct List {
+    int stage = 0;
+    std::vector<double> length;                     // of each action, alone
     std::array<std::vector<int>, num_lanes> queue;  // action ids
     std::array<std::size_t, num_lanes> next{};      // place in the queue
     std::array<bool, num_lanes> occupied{};         // runs, wakes or waits for its partner
@@ -58,16 +63,23 @@ class Execution {
     std::vector<int> first_successor;               // into successors; one more than actions
     std::vector<int> successors;
     std::vector<plan::Span> spans;
-    std::vector<std::pair<int, int>> neighbours;    // (stage, its ranks on this stage's host)
+    std::vector<std::pair<int, int>> neighbours;    // (list, how many ranks of it are on this one's host)
     int computing = 0;                              // 1 while its compute lane works
     int messages = 0;                               // lanes whose message is on its way
   };
 
-  void prepare(int s) {
-    Stage& stage = stages_[s];
+  void prepare(int l) {
+    List& stage = lists_[l];
+    const int s = stage.stage = o_.every_rank ? plan_.mesh.pp_index(l) : l;
     const auto& actions = plan_.stages[s].actions;
     TRIREME_CHECK(costs_.stages[s].action_s.size() == actions.size(), "stage {}: {} prices for {} actions", s,
                   costs_.stages[s].action_s.size(), actions.size());
+    stage.length = costs_.stages[s].action_s;
+    if (!o_.scale.empty())
+      for (std::size_t i = 0; i < actions.size(); ++i) stage.length[i] *= o_.scale[l][i];
+    if (o_.noise)
+      for (const Action& a : actions)
+        if (a.lane == Lane::compute) stage.length[a.id] *= noise(l, a.id);
     stage.pending.resize(actions.size());
     stage.spans.resize(actions.size());
     stage.first_successor.assign(actions.size() + 1, 0);
@@ -86,38 +98,48 @@ class Execution {
       for (int w : a.waits) stage.successors[at[w]++] = a.id;
   }
 
-  // How many ranks of each stage run on the host of a stage's first rank.
+  // A factor of the table's distribution.
+  double noise(int list, int action) const {
+    const auto& factors = o_.noise->factor;
+    if (factors.empty()) return 1;
+    const double at = random_uniform(noise_key_, static_cast<std::uint64_t>(list) << 32 | static_cast<std::uint32_t>(action)) *
+                      static_cast<double>(factors.size() - 1);
+    const auto low = std::min(static_cast<std::size_t>(at), factors.size() - 1), high = std::min(low + 1, factors.size() - 1);
+    return factors[low] + (factors[high] - factors[low]) * (at - static_cast<double>(low));
+  }
+
+  // How many ranks of each list run on the host of a list's first rank.
   void count_neighbours() {
     if (o_.cores <= 0) return;
-    const int dp = plan_.mesh.dp;
+    const int ranks_of_list = o_.every_rank ? 1 : plan_.mesh.dp;
     const int per_host = o_.ranks_per_host > 0 ? o_.ranks_per_host : plan_.mesh.world();
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const int first = static_cast<int>(s) * dp / per_host * per_host, last = first + per_host;
-      for (std::size_t t = 0; t < stages_.size(); ++t) {
-        const int begin = static_cast<int>(t) * dp, end = begin + dp;
+    for (std::size_t s = 0; s < lists_.size(); ++s) {
+      const int first = static_cast<int>(s) * ranks_of_list / per_host * per_host, last = first + per_host;
+      for (std::size_t t = 0; t < lists_.size(); ++t) {
+        const int begin = static_cast<int>(t) * ranks_of_list, end = begin + ranks_of_list;
         const int ranks = std::min(last, end) - std::max(first, begin);
-        if (ranks > 0) stages_[s].neighbours.push_back({static_cast<int>(t), ranks});
+        if (ranks > 0) lists_[s].neighbours.push_back({static_cast<int>(t), ranks});
       }
     }
   }
 
   double busy_ranks(int s) const {
     double compute = 0, messages = 0;
-    for (const auto& [t, ranks] : stages_[s].neighbours) {
-      compute += stages_[t].computing * ranks;
-      messages += stages_[t].messages * ranks;
+    for (const auto& [t, ranks] : lists_[s].neighbours) {
+      compute += lists_[t].computing * ranks;
+      messages += lists_[t].messages * ranks;
     }
     return compute + o_.communication_core_share * messages / std::max(1, o_.threads);
   }
 
   void try_start(int s, int lane) {
-    Stage& stage = stages_[s];
+    List& stage = lists_[s];
     if (stage.occupied[lane] || stage.next[lane] == stage.queue[lane].size()) return;
     const int id = stage.queue[lane][stage.next[lane]];
     if (stage.pending[id] > 0) return;
     stage.occupied[lane] = true;
     // A lane that has stood still until now is a thread that sleeps: it takes a moment to run on.
-    const bool slept = o_.cores > 0 && !plan_.stages[s].actions[id].waits.empty() && now_ > stage.free_since[lane];
+    const bool slept = o_.cores > 0 && !action(s, id).waits.empty() && now_ > stage.free_since[lane];
     const double wake = slept ? hand_over_s(o_.busy, std::max(1.0, busy_ranks(s))) : 0;
     if (wake > 0)
       active_.push_back({.member = {s, id}, .remaining = wake, .waking = true});
@@ -126,13 +148,13 @@ class Execution {
   }
 
   void begin(int s, int id) {
-    stages_[s].spans[id].start_s = now_;
+    lists_[s].spans[id].start_s = now_;
     const int set = together_.set_of[s][id];
-    Work work{.set = set, .member = {s, id}, .remaining = costs_.stages[s].action_s[id]};
+    Work work{.set = set, .member = {s, id}, .remaining = lists_[s].length[id]};
     if (set >= 0) {
       const auto& members = together_.sets[set];
       if (++arrived_[set] < static_cast<int>(members.size())) return;
-      for (const Member& m : members) work.remaining = std::max(work.remaining, costs_.stages[m.stage].action_s[m.action]);
+      for (const Member& m : members) work.remaining = std::max(work.remaining, lists_[m.list].length[m.action]);
     }
     for_members(work, [&](const Member& m) { count(m, +1); });
     active_.push_back(work);
@@ -148,23 +170,24 @@ class Execution {
     }
   }
 
-  const Action& action(const Member& m) const { return plan_.stages[m.stage].actions[m.action]; }
+  const Action& action(const Member& m) const { return action(m.list, m.action); }
+  const Action& action(int list, int id) const { return plan_.stages[lists_[list].stage].actions[id]; }
 
   void count(const Member& m, int change) {
-    if (costs_.stages[m.stage].action_s[m.action] <= 0) return;  // takes no time, so no core either
-    (action(m).lane == Lane::compute ? stages_[m.stage].computing : stages_[m.stage].messages) += change;
+    if (lists_[m.list].length[m.action] <= 0) return;  // takes no time, so no core either
+    (action(m).lane == Lane::compute ? lists_[m.list].computing : lists_[m.list].messages) += change;
   }
 
   void set_rates() {
     if (o_.cores <= 0 || !rates_stale_) return;
     rates_stale_ = false;
-    slow_.assign(stages_.size(), 0);
+    slow_.assign(lists_.size(), 0);
     for (Work& work : active_) {
       if (work.waking) continue;
       double rate = std::numeric_limits<double>::infinity();
       for_members(work, [&](const Member& m) {
-        double& slow = slow_[m.stage];
-        if (slow == 0) slow = slow_down(o_.busy, busy_ranks(m.stage), o_.threads, o_.cores);
+        double& slow = slow_[m.list];
+        if (slow == 0) slow = slow_down(o_.busy, busy_ranks(m.list), o_.threads, o_.cores);
         const double share = action(m).lane == Lane::compute ? 1 : o_.communication_core_share;
         rate = std::min(rate, 1 / (1 - share + share * slow));
       });
@@ -193,7 +216,7 @@ class Execution {
       if (!work.waking) for_members(work, [&](const Member& m) { complete(m); });
     for (const Work& work : done_) {
       if (work.waking)
-        begin(work.member.stage, work.member.action);
+        begin(work.member.list, work.member.action);
       else
         for_members(work, [&](const Member& m) { start_after(m); });
     }
@@ -201,7 +224,7 @@ class Execution {
   }
 
   void complete(const Member& m) {
-    Stage& stage = stages_[m.stage];
+    List& stage = lists_[m.list];
     const int lane = static_cast<int>(action(m).lane);
     stage.spans[m.action].end_s = now_;
     stage.occupied[lane] = false;
@@ -213,25 +236,26 @@ class Execution {
   }
 
   void start_after(const Member& m) {
-    const Stage& stage = stages_[m.stage];
-    try_start(m.stage, static_cast<int>(action(m).lane));
+    const List& stage = lists_[m.list];
+    try_start(m.list, static_cast<int>(action(m).lane));
     for (int i = stage.first_successor[m.action]; i < stage.first_successor[m.action + 1]; ++i)
-      try_start(m.stage, static_cast<int>(plan_.stages[m.stage].actions[stage.successors[i]].lane));
+      try_start(m.list, static_cast<int>(action(m.list, stage.successors[i]).lane));
   }
 
   void check_done(int s) const {
-    const Stage& stage = stages_[s];
+    const List& list = lists_[s];
     for (int lane = 0; lane < num_lanes; ++lane)
-      TRIREME_CHECK(stage.next[lane] == stage.queue[lane].size(), "stage {}: \"{}\" can never go on", s,
-                    plan::describe(plan_.stages[s].actions[stage.queue[lane][stage.next[lane]]]));
+      TRIREME_CHECK(list.next[lane] == list.queue[lane].size(), "stage {}: \"{}\" can never go on", list.stage,
+                    plan::describe(action(s, list.queue[lane][list.next[lane]])));
   }
 
   const plan::Plan& plan_;
   const plan::Costs& costs_;
   const SimulateOptions o_;
+  const std::uint64_t noise_key_;
   Rendezvous together_;
   std::vector<int> arrived_;  // members of each set that have started
-  std::vector<Stage> stages_;
+  std::vector<List> lists_;
   std::vector<Work> active_, done_;
   std::vector<double> slow_;
   bool rates_stale_ = true;
@@ -248,8 +272,9 @@ std::vector<plan::RankTimeline> timelines(const plan::Plan& plan, const SimResul
   std::vector<plan::RankTimeline> out;
   for (int rank = 0; rank < plan.mesh.world(); ++rank) {
     const int stage = plan.mesh.pp_index(rank);
-    out.push_back({.rank = rank, .spans = result.spans[stage], .step_s = result.step_s,
-                   .peak_memory_bytes = result.memory.empty() ? 0 : result.memory[stage].peak_bytes});
+    const int list = result.every_rank ? rank : stage;
+    out.push_back({.rank = rank, .spans = result.spans[list], .step_s = result.step_s,
+                   .peak_memory_bytes = result.memory.empty() ? 0 : result.memory[list].peak_bytes});
   }
   return out;
 }

@@ -43,10 +43,28 @@ TEST(SegmentProbe, TakesTheRowsOfAnExpertParallelRank) {
   EXPECT_EQ(places(probe_segments(spec, shape, {.quick = true})), expected);
 }
 
-TEST(ComputeProbe, HandOverAndBusyWorkTakeTime) {
-  EXPECT_GT(probe_hand_over(0.01), 0);
-  EXPECT_GT(BusyWork({}).run(0.01), 0);
+TEST(SegmentWork, DoesWholePassesAndSeparatesTheirPieces) {
+  const model::SegmentShape shape{.sequences = 2, .sequence_length = 128, .rows_sent = 512, .rows_received = 512, .local_experts = 4};
+  SegmentWork work(tiny(1), shape, {.quick = true});
+  const SegmentWork::Result r = work.run(0.05);
+  EXPECT_GT(r.pass_s, 0);
+  double sum = 0;
+  for (const double x : r.relative) sum += x;
+  // Each piece's lengths are over that piece's mean, so all of them together have the mean 1.
+  if (!r.relative.empty()) EXPECT_NEAR(sum / static_cast<double>(r.relative.size()), 1.0, 1e-9);
 }
+
+TEST(SegmentWork, NoiseQuantilesHaveTheMeanOne) {
+  EXPECT_TRUE(noise_quantiles({}).empty());
+  // Quantiles of 1, 3 at 0, 1/2, 1 are 1, 2, 3: their mean, linear between, is 2.
+  const auto q = noise_quantiles({3, 1}, 3);
+  ASSERT_EQ(q.size(), 3u);
+  EXPECT_DOUBLE_EQ(q[0], 0.5);
+  EXPECT_DOUBLE_EQ(q[1], 1.0);
+  EXPECT_DOUBLE_EQ(q[2], 1.5);
+}
+
+TEST(ComputeProbe, HandOverTakesTime) { EXPECT_GT(probe_hand_over(0.01), 0); }
 
 }  // namespace
 }  // namespace trireme::nn

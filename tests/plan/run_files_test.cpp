@@ -81,6 +81,16 @@ TEST(MeasuredSteps, AnEvenNumberTakesTheMiddlesMean) {
   EXPECT_EQ(m.summary(0).step_s, 3);
 }
 
+TEST(MeasuredSteps, AveragesTheRowsOfExperts) {
+  MeasuredSteps steps(0, 4);
+  steps.add(2, 1.0, {{0, 1}, {1, 2}}, {0, 10});
+  steps.add(3, 1.0, {{0, 1}, {1, 2}}, {0, 30});
+  EXPECT_THAT(steps.summary(0).expert_rows, testing::ElementsAre(0, 20));
+  MeasuredSteps none(0, 4);
+  none.add(2, 1.0, {{0, 1}});
+  EXPECT_TRUE(none.summary(0).expert_rows.empty());
+}
+
 TEST(MeasuredSteps, OfNoStepIsABug) { EXPECT_THROW(MeasuredSteps(0, 3).summary(0), std::logic_error); }
 
 }  // namespace

@@ -104,6 +104,20 @@ TEST(PlatformFile, KeepsSegmentFactors) {
   }
 }
 
+TEST(PlatformFile, KeepsNoiseAndRefusesUnsortedQuantiles) {
+  PlatformSpec p = default_platform();
+  EXPECT_TRUE(p.host.noise.factor.empty());
+  p.host.noise = {.source = Source::measured, .factor = {0.5, 1, 2}};
+  EXPECT_EQ(parse_platform(to_toml(p), "x.toml").host.noise, p.host.noise);
+  p.host.noise.factor = {1, 0.5};
+  try {
+    parse_platform(to_toml(p), "x.toml");
+    FAIL() << "accepted";
+  } catch (const ConfigError& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("host.noise.factor = 0.5 after 1: quantiles, ascending"));
+  }
+}
+
 TEST(PlatformFile, NamesAnUnknownKey) {
   EXPECT_THAT(error_of(replaced(least, "launch_us", "launch_ms")), HasSubstr("device.launch_us"));
   EXPECT_THAT(error_of(replaced(least, "latency_us = 50", "latency_us = 50\nlane = 1")), HasSubstr("link[0].lane"));

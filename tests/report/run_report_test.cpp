@@ -108,6 +108,16 @@ TEST_F(RunReportTest, JsonHasBothSides) {
   EXPECT_EQ(j["loss"]["training"][1][1], 5.0);
 }
 
+TEST_F(RunReportTest, ShowsThePredictionWithTheLoadAsItWas) {
+  measure();
+  RunReport r = make_run_report(folder_);
+  EXPECT_THAT(run_text(r), testing::Not(HasSubstr("load as it was")));
+  EXPECT_TRUE(run_json(r)["repriced_step_s"].is_null());
+  r.repriced_step_s = 2 * r.step_s.measured;
+  EXPECT_THAT(run_text(r), HasSubstr("with the expert load as it was"));
+  EXPECT_DOUBLE_EQ(run_json(r)["repriced_step_s"]["error"], 1.0);
+}
+
 TEST_F(RunReportTest, RefusesMeasurementsOfAnotherPlan) {
   auto m = small_measurement()[0];
   m.spans.pop_back();

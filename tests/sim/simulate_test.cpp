@@ -1,5 +1,7 @@
 #include "sim/simulate.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -118,6 +120,53 @@ TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMember) {
   EXPECT_NEAR(r.spans[0][1].start_s, 1, 1e-12);
   EXPECT_NEAR(r.spans[0][1].end_s, 3.5, 1e-12);
   EXPECT_NEAR(r.spans[1][1].end_s, 3.5, 1e-12);
+}
+
+// One stage of two ranks: a forward, then an all-to-all between them.
+struct TwoRanks {
+  plan::Plan plan{.mesh = {.pp = 1, .dp = 2, .ep = 2}};
+  plan::Costs costs{.stages = {{.action_s = {1, 0.5}, .action_workspace_bytes = {0, 0}}}};
+  TwoRanks() {
+    using namespace plan;
+    StagePlan stage{.chunks = {{.num_layers = 1}}};
+    stage.actions = {{.id = 0, .kind = ActionKind::forward},
+                     {.id = 1, .kind = ActionKind::all_to_all, .lane = Lane::ep, .group = Axis::ep, .waits = {0}}};
+    plan.stages = {stage};
+  }
+};
+
+TEST(Simulate, EveryRankWaitsForItsPartners) {
+  // Rank 1 computes for 3 s, rank 0 for 1: both end the exchange at 3 + 0.5, and rank 0 has waited 2 s for it.
+  const TwoRanks t;
+  const SimResult r = simulate(t.plan, t.costs, {.every_rank = true, .scale = {{1, 1}, {3, 1}}});
+  ASSERT_EQ(r.spans.size(), 2u);
+  EXPECT_NEAR(r.spans[0][1].start_s, 1, 1e-12);
+  EXPECT_NEAR(r.spans[1][1].start_s, 3, 1e-12);
+  EXPECT_NEAR(r.spans[0][1].end_s, 3.5, 1e-12);
+  EXPECT_NEAR(r.step_s, 3.5, 1e-12);
+}
+
+TEST(Simulate, RanksThatAreAlikeTakeAsLongAsOneForAll) {
+  for (const auto& schedule : {gpipe(2, 3), one_f_one_b(3, 5)}) {
+    const SlotPlan p = slot_plan(schedule, 1, 2, 0.25, 1, 2);
+    const SimResult one = simulate(p.plan, p.costs), all = simulate(p.plan, p.costs, {.every_rank = true});
+    EXPECT_NEAR(all.step_s, one.step_s, 1e-12);
+    EXPECT_EQ(all.spans.size(), one.spans.size() * 2);
+    EXPECT_EQ(all.spans[2], one.spans[1]);  // the first rank of stage 1
+  }
+}
+
+TEST(Simulate, NoiseMakesExchangesWaitForTheSlowest) {
+  // Lengths uniform in [0.5, 1.5]: the slower of two takes 0.5 + 2/3 in the mean (the maximum of two uniform draws).
+  const TwoRanks t;
+  const platform::NoiseTable noise{.factor = {0.5, 1.5}};
+  double sum = 0;
+  constexpr int samples = 4000;
+  for (int i = 0; i < samples; ++i)
+    sum += simulate(t.plan, t.costs, {.every_rank = true, .noise = &noise, .seed = static_cast<std::uint64_t>(i)}).step_s - 0.5;
+  EXPECT_NEAR(sum / samples, 0.5 + 2.0 / 3, 4 * 0.2357 / std::sqrt(samples));  // standard deviation of that maximum: 0.2357
+  const SimulateOptions same{.every_rank = true, .noise = &noise, .seed = 7};
+  EXPECT_EQ(simulate(t.plan, t.costs, same).step_s, simulate(t.plan, t.costs, same).step_s);
 }
 
 TEST(Simulate, NamesTheActionThatCanNeverGoOn) {

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 
@@ -165,12 +166,18 @@ class Prober {
       at::Tensor to = at::empty_like(from), c = at::empty_like(a);
       out_.copy.push_back({bytes, bytes / work_seconds([&] { to.copy_(from); })});
       out_.elementwise.push_back({bytes, bytes / work_seconds([&] { at::add_out(c, a, b); })});
-      // AdamW reads value, gradient and two moments and writes all but the gradient.
+      // AdamW reads value, gradient and two moments and writes all but the gradient. A step meets its state cold: sets of
+      // tensors in turn, more than a core's caches hold.
       const auto seventh = static_cast<std::int64_t>(bytes / 7 / 4);
       const auto floats = at::TensorOptions().dtype(at::kFloat).device(o_.device);
-      const at::Tensor w = at::rand({seventh}, floats), g = at::rand({seventh}, floats), m = at::zeros({seventh}, floats),
-                       v = at::zeros({seventh}, floats);
-      out_.optimizer.push_back({bytes, bytes / work_seconds([&] { adamw(w, g, m, v); })});
+      std::vector<std::array<at::Tensor, 4>> sets(static_cast<std::size_t>(std::clamp(64.0 * (1 << 20) / bytes, 1.0, 256.0)));
+      for (auto& [w, g, m, v] : sets)
+        w = at::rand({seventh}, floats), g = at::rand({seventh}, floats), m = at::zeros({seventh}, floats), v = at::zeros({seventh}, floats);
+      std::size_t turn = 0;
+      out_.optimizer.push_back({bytes, bytes / work_seconds([&] {
+                                  const auto& [w, g, m, v] = sets[turn++ % sets.size()];
+                                  adamw(w, g, m, v);
+                                })});
     }
     say(o_, fmt::format("memory {:.1f} GB/s copied", out_.copy.back().bytes_per_s / 1e9));
   }
@@ -200,41 +207,5 @@ class Prober {
 }  // namespace
 
 ComputeProbe probe_compute(const ProbeOptions& options) { return Prober(options).run(); }
-
-BusyWork::BusyWork(const ProbeOptions& options) : options_(options) {
-  const at::NoGradGuard no_grad;
-  a_ = random(options_, {256, 512});
-  b_ = random(options_, {512, 512});
-  c_ = at::empty({256, 512}, a_.options());
-  // As long as the matmul at the usual ratio of FLOPs to bandwidth: 134 MFLOP against 16 MiB moved.
-  from_ = random(options_, {2 << 20});
-  to_ = at::empty_like(from_);
-}
-
-double BusyWork::run(double seconds) {
-  const at::NoGradGuard no_grad;
-  const auto piece = [&] {
-    for (int i = 0; i < 2; ++i) {
-      if (fused(options_))
-        cpu::multiply_nt<float>(256, 512, 512, a_.const_data_ptr<float>(), b_.const_data_ptr<float>(), 0.0f,
-                                c_.mutable_data_ptr<float>());
-      else
-        at::mm_out(c_, a_, b_.t());
-    }
-    to_.copy_(from_);
-  };
-  // The mean: where ranks take turns on a core, most pieces run undisturbed and a few wait long.
-  using Clock = std::chrono::steady_clock;
-  piece();
-  const auto begin = Clock::now();
-  double spent = 0;
-  int pieces = 0;
-  while (spent < seconds) {
-    piece();
-    ++pieces;
-    spent = std::chrono::duration<double>(Clock::now() - begin).count();
-  }
-  return spent / pieces;
-}
 
 }  // namespace trireme::nn

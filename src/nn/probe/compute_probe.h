@@ -51,18 +51,6 @@ struct ComputeProbe {
 // With ATen's present number of threads. About 12 s on two cores, 3 s when quick.
 ComputeProbe probe_compute(const ProbeOptions& options);
 
-// A fixed piece of work, half matmul and half memory, for measuring how ranks slow one another down.
-class BusyWork {
- public:
-  explicit BusyWork(const ProbeOptions& options);
-  // Repeats the piece for about `seconds`; the mean seconds of one.
-  double run(double seconds);
-
- private:
-  ProbeOptions options_;
-  at::Tensor a_, b_, c_, from_, to_;
-};
-
 // Seconds from a thread's change of a condition until another thread that has slept on it for a while runs: half of a
 // round trip, the mean over about `seconds`.
 double probe_hand_over(double seconds);

@@ -2,12 +2,13 @@
 
 #include <ATen/ATen.h>
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
 
 #include "nn/model.h"
-#include "nn/probe/timing.h"
 
 namespace trireme::nn {
 namespace {
@@ -17,14 +18,46 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 double median(std::vector<double>& values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return std::max(values[values.size() / 2], 1e-9);
 }
 
-class SegmentProber {
+// A segment's place in a pass, and what its backward needs.
+struct SegmentCall {
+  Segment segment = Segment::none;
+  int layer = -1;
+  Boundary in, out;
+  Boundary seeds;  // of its backward: the same in every pass
+};
+
+// Of one call in one pass.
+struct Lengths {
+  double forward_s = 0, backward_s = 0;
+  double forward_processor_s = 0, backward_processor_s = 0;
+};
+
+// Runs a piece of work and adds what it took.
+template <class Work>
+void timed(double& seconds, double& processor_s, Work work) {
+  const auto start = Clock::now();
+  const double processor = processor_seconds();
+  work();
+  seconds = since(start);
+  processor_s = processor_seconds() - processor;
+}
+
+}  // namespace
+
+class SegmentWork::Prober {
  public:
-  SegmentProber(const model::ModelSpec& spec, const model::SegmentShape& shape, const ProbeOptions& options)
+  Prober(const model::ModelSpec& spec, const model::SegmentShape& shape, const ProbeOptions& options)
       : spec_(spec), shape_(shape), o_(options), model_(spec, part(), {.device = o_.device, .dtype = o_.dtype}) {
     const at::NoGradGuard no_grad;
     model_.initialise(1);
@@ -37,104 +70,196 @@ class SegmentProber {
     batch_.weights_BS = at::ones({B, S}, ints.dtype(at::kFloat));
     batch_.positions_BS = at::arange(S, ints).expand({B, S}).contiguous();
     batch_.documents_BS = at::zeros({B, S}, ints);
+    calls_ = calls();
   }
 
-  std::vector<SegmentSample> run() {
-    std::vector<SegmentSample> out;
-    Boundary at;
-    measure(out, Segment::embed, -1, at);
-    const Part p = part();
-    for (int layer = p.first_layer; layer < p.first_layer + p.num_layers; ++layer) {
-      measure(out, Segment::attention, layer, at);
-      if (!spec_.is_moe(layer)) {
-        measure(out, Segment::mlp, layer, at);
-        continue;
+  std::vector<SegmentSample> samples() {
+    const double budget_s = (o_.quick ? 0.05 : 0.3) * static_cast<double>(calls_.size());
+    pass();  // warm-up
+    std::vector<std::vector<double>> forward_s(calls_.size()), backward_s(calls_.size());
+    const auto begin = Clock::now();
+    for (int i = 0; i < 3 || (since(begin) < budget_s && i < 400); ++i) {
+      pass();
+      for (std::size_t c = 0; c < calls_.size(); ++c) {
+        const std::size_t kind = first_alike(c);
+        forward_s[kind].push_back(lengths_[c].forward_s);
+        backward_s[kind].push_back(lengths_[c].backward_s);
       }
-      Boundary here = at;
-      receive_rows(here);
-      measure(out, Segment::experts, layer, here);
-      // Back on the tokens' own rank: as many rows as were sent, in its own order.
-      here.routing = at.routing;
-      here.rows_RD = here.rows_RD.detach().slice(0, 0, shape_.rows_sent).contiguous();
-      here.x_TD = at.x_TD;
-      at = here;
-      measure(out, Segment::combine, layer, at);
     }
-    measure(out, Segment::head, -1, at);
+    std::vector<SegmentSample> out;
+    for (std::size_t c = 0; c < calls_.size(); ++c)
+      if (first_alike(c) == c) out.push_back({calls_[c].segment, calls_[c].layer, median(forward_s[c]), median(backward_s[c])});
+    return out;
+  }
+
+  Result work(double seconds) {
+    std::vector<std::vector<double>> processor(2 * calls_.size());
+    const auto begin = Clock::now();
+    int passes = 0;
+    do {
+      pass();
+      for (std::size_t c = 0; c < calls_.size(); ++c) {
+        processor[2 * c].push_back(lengths_[c].forward_processor_s);
+        processor[2 * c + 1].push_back(lengths_[c].backward_processor_s);
+      }
+      ++passes;
+    } while (since(begin) < seconds);
+    // All of the time, also what is between the pieces: a core is most often taken away where memory is asked for.
+    Result out{.pass_s = since(begin) / passes};
+    for (const auto& of_piece : processor) {
+      const double mean = std::accumulate(of_piece.begin(), of_piece.end(), 0.0) / passes;
+      if (mean < 50e-6) continue;
+      for (const double l : of_piece) out.relative.push_back(l / mean);
+    }
     return out;
   }
 
  private:
+  // Layers of both kinds where the model has both, as many as make the caches as cold as in a stage of several layers.
   Part part() const {
-    Part p{.first_layer = 0, .num_layers = 1};
-    if (spec_.num_dense_layers > 0 && spec_.num_moe_layers() > 0) {
-      p.first_layer = spec_.num_dense_layers - 1;
-      p.num_layers = 2;
-    }
+    constexpr int most_layers = 4;
+    constexpr double most_elements = 256e6;
+    const bool both = spec_.num_dense_layers > 0 && spec_.num_moe_layers() > 0;
+    Part p{.first_layer = both ? spec_.num_dense_layers - 1 : 0};
     p.experts.resize(spec_.moe.num_experts > 0 ? static_cast<std::size_t>(shape_.local_experts) : 0);
     std::iota(p.experts.begin(), p.experts.end(), 0);
+    double elements = 0;
+    const int least = both ? 2 : 1;
+    while (p.first_layer + p.num_layers < spec_.num_layers && p.num_layers < most_layers) {
+      elements += elements_of(p.first_layer + p.num_layers);
+      if (p.num_layers >= least && elements > most_elements) break;
+      ++p.num_layers;
+    }
     return p;
   }
 
-  // What dispatch would bring: equal runs from every source for every expert.
-  void receive_rows(Boundary& at) const {
-    const at::NoGradGuard no_grad;
+  double elements_of(int layer) const {
+    const double h = spec_.hidden, heads = spec_.attention.num_heads + 2 * spec_.attention.num_kv_heads;
+    const double attention = h * spec_.attention.head_dim * (heads + spec_.attention.num_heads);
+    if (!spec_.is_moe(layer)) return attention + 3 * h * spec_.dense_ffn;
+    return attention + 3 * h * (static_cast<double>(shape_.local_experts) * spec_.moe.expert_ffn + spec_.moe.shared_ffn);
+  }
+
+  std::vector<SegmentCall> calls() const {
+    std::vector<SegmentCall> out = {{.segment = Segment::embed}};
+    const Part p = part();
+    for (int layer = p.first_layer; layer < p.first_layer + p.num_layers; ++layer) {
+      out.push_back({.segment = Segment::attention, .layer = layer});
+      if (!spec_.is_moe(layer)) {
+        out.push_back({.segment = Segment::mlp, .layer = layer});
+        continue;
+      }
+      out.push_back({.segment = Segment::experts, .layer = layer});
+      out.push_back({.segment = Segment::combine, .layer = layer});
+    }
+    out.push_back({.segment = Segment::head});
+    return out;
+  }
+
+  // The first call of the same segment in a layer of the same kind.
+  std::size_t first_alike(std::size_t call) const {
+    const auto kind = [&](const SegmentCall& c) { return std::pair{c.segment, c.layer >= 0 && spec_.is_moe(c.layer)}; };
+    for (std::size_t c = 0; c < call; ++c)
+      if (kind(calls_[c]) == kind(calls_[call])) return c;
+    return call;
+  }
+
+  // One micro-batch through all calls and back, each timed.
+  void pass() {
+    lengths_.assign(calls_.size(), {});
+    Boundary at, sent;
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      SegmentCall& c = calls_[i];
+      if (c.segment == Segment::experts) {
+        sent = at;
+        receive_rows(at);
+      } else if (c.segment == Segment::combine) {
+        // Back on the tokens' own rank: as many rows as were sent, in its own order.
+        at.routing = sent.routing;
+        at.x_TD = sent.x_TD;
+        at.rows_RD = shape_.rows_received >= shape_.rows_sent ? at.rows_RD.slice(0, 0, shape_.rows_sent) : returned_RD_;
+      }
+      c.in = at;
+      for (const Field f : fields_read(spec_, c.segment, c.layer))
+        if (field(c.in, f).defined()) field(c.in, f) = field(c.in, f).detach().requires_grad_(true);
+      timed(lengths_[i].forward_s, lengths_[i].forward_processor_s, [&] {
+        const at::AutoGradMode grad(true);
+        c.out = model_.forward(c.segment, c.layer, c.in, batch_, 1.0);
+        if (!o_.device.is_cpu()) wait();
+      });
+      at = c.out;
+      for (const Field f : fields_written(spec_, c.segment, c.layer)) {
+        at::Tensor& value = field(at, f);
+        if (!value.defined()) continue;
+        if (value.dim() > 0 && !field(c.seeds, f).defined()) field(c.seeds, f) = at::full_like(value, 1e-3);
+        value = value.detach();
+      }
+      at.loss = at.aux_loss = at.z_loss = at::Tensor();
+    }
+    for (std::size_t i = calls_.size(); i-- > 0;) {
+      SegmentCall& c = calls_[i];
+      timed(lengths_[i].backward_s, lengths_[i].backward_processor_s, [&] {
+        backward(spec_, c.segment, c.layer, c.in, c.out, c.seeds, {1e-3, 1e-3});
+        if (!o_.device.is_cpu()) wait();
+      });
+      c.in = c.out = Boundary();
+    }
+  }
+
+  // What dispatch would bring: equal runs from every source for every expert. The same rows for every layer.
+  void receive_rows(Boundary& at) {
     const auto cells = static_cast<std::int64_t>(shape_.ep) * shape_.local_experts;
     at.received_counts_PE.assign(static_cast<std::size_t>(cells), 0);
     for (std::int64_t i = 0; i < cells; ++i)
       at.received_counts_PE[static_cast<std::size_t>(i)] = shape_.rows_received / cells + (i < shape_.rows_received % cells ? 1 : 0);
-    at.rows_RD = at::randn({shape_.rows_received, spec_.hidden}, at.x_TD.options().requires_grad(false)).mul_(0.5);
-    at.scores_R = at::rand({shape_.rows_received}, at.scores_R.options().requires_grad(false));
+    if (!received_RD_.defined()) {
+      const at::NoGradGuard no_grad;
+      const auto options = at.x_TD.options().requires_grad(false);
+      received_RD_ = at::randn({shape_.rows_received, spec_.hidden}, options).mul_(0.5);
+      received_R_ = at::rand({shape_.rows_received}, at.scores_R.options().requires_grad(false));
+      returned_RD_ = at::randn({shape_.rows_sent, spec_.hidden}, options);
+    }
+    at.rows_RD = received_RD_;
+    at.scores_R = received_R_;
   }
 
   void wait() const { at::zeros({1}, at::TensorOptions().device(o_.device)).item<float>(); }
 
-  // Times the segment from `at`, and makes `at` its output.
-  void measure(std::vector<SegmentSample>& out, Segment segment, int layer, Boundary& at) {
-    const auto read = fields_read(spec_, segment, layer), written = fields_written(spec_, segment, layer);
-    std::vector<double> forward_s, backward_s;
-    Boundary result;
-    const auto begin = Clock::now();
-    const double budget_s = o_.quick ? 0.1 : 0.3;
-    for (int i = 0; i < 4 || (since(begin) < budget_s && i < 200); ++i) {
-      Boundary in = at, seeds;
-      for (const Field f : read)
-        if (field(in, f).defined()) field(in, f) = field(in, f).detach().requires_grad_(true);
-      auto start = Clock::now();
-      {
-        const at::AutoGradMode grad(true);
-        result = model_.forward(segment, layer, in, batch_, 1.0);
-      }
-      if (!o_.device.is_cpu()) wait();
-      const double forward = since(start);
-      for (const Field f : written)
-        if (field(result, f).defined() && field(result, f).dim() > 0) field(seeds, f) = at::full_like(field(result, f), 1e-3);
-      start = Clock::now();
-      backward(spec_, segment, layer, in, result, seeds, {1e-3, 1e-3});
-      if (!o_.device.is_cpu()) wait();
-      if (i == 0) continue;  // warm-up
-      forward_s.push_back(forward);
-      backward_s.push_back(since(start));
-    }
-    out.push_back({segment, layer, median(forward_s), median(backward_s)});
-    for (const Field f : written)
-      if (field(result, f).defined()) field(result, f) = field(result, f).detach();
-    at = std::move(result);
-    at.loss = at.aux_loss = at.z_loss = at::Tensor();
-  }
-
-  const model::ModelSpec& spec_;
+  const model::ModelSpec spec_;
   const model::SegmentShape shape_;
   const ProbeOptions o_;
   Model model_;
   Batch batch_;
+  at::Tensor received_RD_, received_R_, returned_RD_;
+  std::vector<SegmentCall> calls_;
+  std::vector<Lengths> lengths_;  // of the last pass, by call
 };
-
-}  // namespace
 
 std::vector<SegmentSample> probe_segments(const model::ModelSpec& spec, const model::SegmentShape& shape,
                                           const ProbeOptions& options) {
-  return SegmentProber(spec, shape, options).run();
+  return SegmentWork(spec, shape, options).samples();
+}
+
+SegmentWork::SegmentWork(const model::ModelSpec& spec, const model::SegmentShape& shape, const ProbeOptions& options)
+    : prober_(std::make_unique<Prober>(spec, shape, options)) {}
+SegmentWork::~SegmentWork() = default;
+SegmentWork::SegmentWork(SegmentWork&&) noexcept = default;
+
+std::vector<SegmentSample> SegmentWork::samples() { return prober_->samples(); }
+SegmentWork::Result SegmentWork::run(double seconds) { return prober_->work(seconds); }
+
+std::vector<double> noise_quantiles(std::vector<double> values, int n) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  std::vector<double> out;
+  for (int i = 0; i < n; ++i) {
+    const double at = static_cast<double>(values.size() - 1) * i / (n - 1);
+    const auto low = static_cast<std::size_t>(at), high = std::min(low + 1, values.size() - 1);
+    out.push_back(values[low] + (values[high] - values[low]) * (at - static_cast<double>(low)));
+  }
+  const double mean = (std::accumulate(out.begin(), out.end(), 0.0) - (out.front() + out.back()) / 2) / (n - 1);
+  for (double& q : out) q /= mean;
+  return out;
 }
 
 }  // namespace trireme::nn

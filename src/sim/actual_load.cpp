@@ -1,0 +1,48 @@
+#include "sim/actual_load.h"
+
+#include <cmath>
+#include <map>
+
+#include "platform/device_curves.h"
+#include "sim/memory_cost.h"
+#include "sim/operator_cost.h"
+#include "sim/price.h"
+
+namespace trireme::sim {
+
+using plan::Action;
+using plan::ActionKind;
+using plan::Segment;
+
+std::vector<std::vector<double>> load_scale(const plan::Plan& plan, const plan::RunSpec& run,
+                                            const platform::PlatformSpec& platform,
+                                            const std::vector<plan::MeasuredRank>& measured) {
+  const int threads = threads_of_rank(run, platform, plan.mesh.world());
+  const platform::DeviceCurves curves(platform.device, run.device.dtype, threads);
+  const model::SegmentShape balanced = segment_shape(run, plan.mesh, threads);
+  const auto price = [&](const Action& a, double rows) {
+    model::SegmentShape shape = balanced;
+    shape.rows_received = std::llround(rows);
+    return operators_time(model::operators(run.model, a.segment, a.layer, a.pass, shape), curves).value;
+  };
+  std::vector<std::vector<double>> out;
+  for (int rank = 0; rank < plan.mesh.world(); ++rank)
+    out.emplace_back(plan.stages[plan.mesh.pp_index(rank)].actions.size(), 1.0);
+  for (const plan::MeasuredRank& m : measured) {
+    if (m.expert_rows.empty() || m.rank < 0 || m.rank >= plan.mesh.world()) continue;
+    const auto& actions = plan.stages[plan.mesh.pp_index(m.rank)].actions;
+    std::map<std::pair<int, int>, double> rows;  // of a micro-batch and layer
+    for (const Action& a : actions)
+      if (a.kind == ActionKind::forward && a.segment == Segment::experts && a.id < static_cast<int>(m.expert_rows.size()))
+        rows[{a.mb, a.layer}] = m.expert_rows[a.id];
+    for (const Action& a : actions) {
+      if ((a.kind != ActionKind::forward && a.kind != ActionKind::backward) || a.segment != Segment::experts) continue;
+      const double equal = price(a, static_cast<double>(balanced.rows_received));
+      if (const auto at = rows.find({a.mb, a.layer}); at != rows.end() && equal > 0)
+        out[m.rank][a.id] = price(a, at->second) / equal;
+    }
+  }
+  return out;
+}
+
+}  // namespace trireme::sim
