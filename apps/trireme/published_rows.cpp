@@ -13,15 +13,17 @@ PublishedRows::PublishedRows(const Context& context, const std::string& rows, co
   if (models.empty()) table = fs::path(rows).parent_path() / "model_configs.csv";
   model::ModelTable known;
   if (!models.empty() || fs::exists(table)) known = model::read_model_table_csv(table, &catalog);
-  prepared_ = search::prepare(
-      search::read_rows(rows),
-      [&](const std::string& name, std::string& reason) {
-        model::TableModel found = known.find(name);
-        if (!found.spec) found.spec = catalog.find(name);
-        reason = found.reason;
-        return found.spec;
-      },
-      platforms_);
+  const search::FindModel find_model = [&](const std::string& name, std::string& reason) {
+    model::TableModel found = known.find(name);
+    if (!found.spec) found.spec = catalog.find(name);
+    reason = found.reason;
+    return found.spec;
+  };
+  std::vector<search::Row> read = search::read_rows(rows), references;
+  const fs::path recipes = fs::path(rows).parent_path() / "throughput.csv";
+  if (fs::exists(recipes) && fs::path(rows).filename() != recipes.filename()) references = search::read_rows(recipes);
+  search::borrow_blanks(read, references, find_model);
+  prepared_ = search::prepare(read, find_model, platforms_);
 }
 
 platform::StackProfile choose_stack_profile(const Context& context, const std::string& given) {

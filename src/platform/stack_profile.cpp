@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -54,24 +55,47 @@ std::string show_values(Values values, const std::array<std::string_view, N>& na
 
 }  // namespace
 
+std::string family_of_device(std::string_view name) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 12> families{
+      {{"A100", "ampere"}, {"GB200", "blackwell"}, {"GB300", "blackwell"}, {"B200", "blackwell"}, {"B300", "blackwell"},
+       {"GH200", "hopper"}, {"H100", "hopper"}, {"H200", "hopper"}, {"H800", "hopper"}, {"MI25", "cdna2"}, {"MI3", "cdna3"},
+       {"Ascend-910", "ascend_910"}}};
+  for (const auto& [prefix, family] : families)
+    if (name.starts_with(prefix)) return std::string(family);
+  return std::string(name);
+}
+
+std::string family_of_stack(std::string_view name) {
+  const auto at = name.find_last_of('_');
+  if (at == std::string_view::npos) return std::string(name);
+  const bool release = at + 1 < name.size() && name.find_first_not_of("0123456789.", at + 1) == std::string_view::npos;
+  return std::string(release ? name.substr(0, at) : name);
+}
+
 DeviceEfficiency StackProfile::device(std::string_view wanted, bool* known) const {
-  for (const DeviceEntry& d : devices)
-    if (d.device == wanted) {
-      if (known) *known = true;
-      return d.values;
-    }
   if (known) *known = false;
-  return {};
+  const std::string family = family_of_device(wanted);
+  const DeviceEntry* found = nullptr;
+  for (const DeviceEntry& d : devices)
+    if (d.device == wanted || (!found && d.device == family)) {
+      found = &d;
+      if (known) *known = d.device == wanted;
+      if (d.device == wanted) break;
+    }
+  return found ? found->values : DeviceEfficiency{};
 }
 
 StackBehaviour StackProfile::stack(std::string_view wanted, bool* known) const {
-  for (const StackEntry& s : stacks)
-    if (s.name == wanted) {
-      if (known) *known = true;
-      return s.values;
-    }
   if (known) *known = false;
-  return {};
+  const std::string family = family_of_stack(wanted);
+  const StackEntry* found = nullptr;
+  for (const StackEntry& s : stacks)
+    if (s.name == wanted || (!found && s.name == family)) {
+      found = &s;
+      if (known) *known = s.name == wanted;
+      if (s.name == wanted) break;
+    }
+  return found ? found->values : StackBehaviour{};
 }
 
 StackProfile parse_stack_profile(const std::string& toml, const std::string& file_name) {

@@ -37,8 +37,13 @@ std::array<double*, num_stack_parameters> parameters(StackBehaviour& b);
 extern const std::array<std::string_view, num_device_parameters> device_parameter_names;  // with their units
 extern const std::array<std::string_view, num_stack_parameters> stack_parameter_names;
 
+// What lends its values to a device or a release that nobody has measured: "H200-SXM5-141GB" -> "hopper",
+// "megatron_bridge_26.04" -> "megatron_bridge". The name itself where it belongs to none.
+std::string family_of_device(std::string_view name);
+std::string family_of_stack(std::string_view name);
+
 struct DeviceEntry {
-  std::string device;  // Device::name of a platform
+  std::string device;  // Device::name of a platform, or a family's
   DeviceEfficiency values;
   bool operator==(const DeviceEntry&) const = default;
 };
@@ -57,7 +62,7 @@ struct StackProfile {
   std::vector<DeviceEntry> devices;
   std::vector<StackEntry> stacks;
 
-  // Of this name; the defaults where there is none (`known` says which).
+  // Of this name; else of its family, else the defaults (`known` is true only of its own entry).
   DeviceEfficiency device(std::string_view device, bool* known = nullptr) const;
   StackBehaviour stack(std::string_view name, bool* known = nullptr) const;
   bool operator==(const StackProfile&) const = default;

@@ -14,7 +14,7 @@ LeastSquaresProblem exponential() {
   p.residual = [](std::size_t i, const std::vector<double>& x) { return x[0] * std::exp(x[1] * double(i)) - 2 * std::exp(0.3 * double(i)); };
   p.depends_on.assign(10, {0, 1});
   p.prior = {1, 0}, p.prior_deviation = {1e6, 1e6};
-  p.linear_beyond = 1e9;
+  p.scale = 1e9;
   return p;
 }
 
@@ -25,15 +25,15 @@ TEST(LeastSquares, FindsTheParametersThatMadeTheData) {
 }
 
 TEST(LeastSquares, AnOutlierPullsLessThanItsSquare) {
-  // Ten values of 1 and one of 11: the mean is 1.909. Under Huber's loss with limit 0.1 the slope of the ten, 2 * 10 (x - 1),
-  // balances the outlier's 2 * 0.1: x = 1.01.
+  // Ten values of 1 and one of 11: the mean is 1.909. Under Cauchy's loss with scale 0.1 the pull of the ten, 10 (x - 1),
+  // balances the outlier's 10 / (1 + (10 / 0.1)^2): x - 1 = 1 / 10001.
   LeastSquaresProblem p;
   p.num_parameters = 1, p.num_residuals = 11;
   p.residual = [](std::size_t i, const std::vector<double>& x) { return x[0] - (i < 10 ? 1 : 11); };
   p.depends_on.assign(11, {0});
   p.prior = {0}, p.prior_deviation = {1e9};
-  p.linear_beyond = 0.1;
-  EXPECT_NEAR(fit(p, {5}, 200).parameters[0], 1.01, 1e-3);
+  p.scale = 0.1;
+  EXPECT_NEAR(fit(p, {1.05}, 200).parameters[0], 1 + 1.0 / 10001, 1e-4);
 }
 
 TEST(LeastSquares, APriorHoldsWhatNoDataSpeaksOf) {

@@ -22,36 +22,43 @@ struct Fitted {
   Scale scale;
 };
 
-// In the order of platform::device_parameter_names and stack_parameter_names.
+// In the order of platform::device_parameter_names and stack_parameter_names. Families lie around the defaults, devices and
+// releases around their family.
 constexpr std::array<Fitted, platform::num_device_parameters> device_priors{{{0.4, Scale::logit}, {0.4, Scale::logit}, {0.5, Scale::logarithm},
                                                                              {0.4, Scale::logit}, {0.3, Scale::logit}, {0.5, Scale::logit},
                                                                              {0.5, Scale::logit}, {0.5, Scale::logarithm}}};
 constexpr std::array<Fitted, platform::num_stack_parameters> stack_priors{{{0.12, Scale::logarithm}, {1.0, Scale::logit}, {0.7, Scale::logarithm}}};
+constexpr double within_family = 0.8;  // of these deviations
 
 double to_scale(double value, Scale scale) { return scale == Scale::logarithm ? std::log(value) : std::log(value / (1 - value)); }
 double from_scale(double x, Scale scale) { return scale == Scale::logarithm ? std::exp(x) : 1 / (1 + std::exp(-x)); }
 
+// Fits either families or, around a fit of families, the devices and stacks themselves.
 class Fitter {
  public:
-  explicit Fitter(const std::vector<PreparedRow>& rows) : rows_(rows) {
+  Fitter(const std::vector<PreparedRow>& rows, const platform::StackProfile* families) : rows_(rows), families_(families == nullptr) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (!rows[i].resolved.skipped.empty() || !rows[i].is_time()) continue;
       used_.push_back(i);
-      add(devices_, rows[i].device());
-      add(stacks_, rows[i].resolved.facts.name);
+      add(devices_, device_name(i));
+      add(stacks_, stack_name(i));
     }
     // An unknown stack keeps the defaults.
     problem_.num_parameters = devices_.size() * platform::num_device_parameters + stacks_.size() * platform::num_stack_parameters;
-    platform::DeviceEfficiency device;
-    platform::StackBehaviour stack;
-    for (std::size_t d = 0; d < devices_.size(); ++d)
-      for (std::size_t k = 0; k < platform::num_device_parameters; ++k) add_prior(*parameters(device)[k], device_priors[k]);
-    for (std::size_t s = 0; s < stacks_.size(); ++s)
-      for (std::size_t k = 0; k < platform::num_stack_parameters; ++k) add_prior(*parameters(stack)[k], stack_priors[k]);
+    const double narrower = families ? within_family : 1;
+    for (const std::string& name : devices_) {
+      platform::DeviceEfficiency device = families ? families->device(name) : platform::DeviceEfficiency{};
+      for (std::size_t k = 0; k < platform::num_device_parameters; ++k) add_prior(*parameters(device)[k], device_priors[k], narrower);
+    }
+    for (const std::string& name : stacks_) {
+      platform::StackBehaviour stack = families ? families->stack(name) : platform::StackBehaviour{};
+      for (std::size_t k = 0; k < platform::num_stack_parameters; ++k) add_prior(*parameters(stack)[k], stack_priors[k], narrower);
+    }
   }
 
   const std::vector<std::size_t>& used() const { return used_; }
 
+  // `start` empty: from the priors.
   std::vector<double> fit_to(const std::vector<std::size_t>& rows, std::vector<double> start, int max_iterations) {
     LeastSquaresProblem p = problem_;
     p.num_residuals = rows.size();
@@ -60,7 +67,7 @@ class Fitter {
     };
     for (std::size_t i : rows) {
       std::vector<std::size_t> on;
-      const std::size_t d = index(devices_, rows_[i].device()), s = index(stacks_, rows_[i].resolved.facts.name);
+      const std::size_t d = index(devices_, device_name(i)), s = index(stacks_, stack_name(i));
       for (std::size_t k = 0; k < platform::num_device_parameters; ++k) on.push_back(d * platform::num_device_parameters + k);
       for (std::size_t k = 0; k < platform::num_stack_parameters; ++k) on.push_back(first_stack() + s * platform::num_stack_parameters + k);
       p.depends_on.push_back(std::move(on));
@@ -69,7 +76,7 @@ class Fitter {
   }
 
   double predicted(std::size_t row, const std::vector<double>& x) {
-    return predict(rows_[row], device(index(devices_, rows_[row].device()), x), stack(index(stacks_, rows_[row].resolved.facts.name), x),
+    return predict(rows_[row], device(index(devices_, device_name(row)), x), stack(index(stacks_, stack_name(row)), x),
                    workspace_);
   }
 
@@ -88,9 +95,16 @@ class Fitter {
   static std::size_t index(const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) - names.begin();
   }
-  void add_prior(double value, const Fitted& f) {
+  std::string device_name(std::size_t row) const {
+    return families_ ? platform::family_of_device(rows_[row].device()) : rows_[row].device();
+  }
+  std::string stack_name(std::size_t row) const {
+    const std::string& name = rows_[row].resolved.facts.name;
+    return families_ ? platform::family_of_stack(name) : name;
+  }
+  void add_prior(double value, const Fitted& f, double narrower) {
     problem_.prior.push_back(to_scale(value, f.scale));
-    problem_.prior_deviation.push_back(f.deviation);
+    problem_.prior_deviation.push_back(f.deviation * narrower);
   }
   std::size_t first_stack() const { return devices_.size() * platform::num_device_parameters; }
 
@@ -109,6 +123,7 @@ class Fitter {
   }
 
   const std::vector<PreparedRow>& rows_;
+  const bool families_;
   std::vector<std::size_t> used_;
   std::vector<std::string> devices_, stacks_;
   LeastSquaresProblem problem_;
@@ -123,19 +138,32 @@ Calibration calibrate(const std::vector<PreparedRow>& rows, const CalibrationOpt
   };
   Calibration out;
   out.fitted.assign(rows.size(), 0), out.model_left_out = out.row_left_out = out.fitted;
-  Fitter fitter(rows);
-  const auto& used = fitter.used();
+  Fitter families(rows, nullptr);
+  const auto& used = families.used();
   say(fmt::format("fitting {} rows", used.size()));
-  const std::vector<double> best = fitter.fit_to(used, {}, options.max_iterations);
-  for (std::size_t i : used) out.fitted[i] = fitter.predicted(i, best);
-  // Held-out fits start from the full fit and forget what the left-out rows taught: a dozen steps do.
+  // Families first, then each device and release near its family. Returns predictions of the rows that `wanted` says.
+  std::vector<double> family_start;
+  const auto fit = [&](const std::vector<std::size_t>& kept, int iterations, std::vector<double>& into, const auto& wanted) {
+    const std::vector<double> of_families = families.fit_to(kept, family_start, iterations);
+    const platform::StackProfile around = families.profile(of_families);
+    Fitter members(rows, &around);
+    const std::vector<double> x = members.fit_to(kept, {}, iterations);
+    for (std::size_t i : used)
+      if (wanted(i)) into[i] = members.predicted(i, x);
+    if (family_start.empty()) family_start = of_families;
+    platform::StackProfile profile = members.profile(x);
+    for (const auto& d : around.devices)
+      if (std::none_of(profile.devices.begin(), profile.devices.end(), [&](const auto& e) { return e.device == d.device; })) profile.devices.push_back(d);
+    for (const auto& s : around.stacks)
+      if (std::none_of(profile.stacks.begin(), profile.stacks.end(), [&](const auto& e) { return e.name == s.name; })) profile.stacks.push_back(s);
+    return profile;
+  };
+  out.profile = fit(used, options.max_iterations, out.fitted, [](std::size_t) { return true; });
   const auto hold_out = [&](const auto& is_out, std::vector<double>& into) {
     std::vector<std::size_t> kept;
     for (std::size_t i : used)
       if (!is_out(i)) kept.push_back(i);
-    const auto x = fitter.fit_to(kept, best, std::min(options.max_iterations, 25));
-    for (std::size_t i : used)
-      if (is_out(i)) into[i] = fitter.predicted(i, x);
+    fit(kept, std::min(options.max_iterations, 25), into, is_out);
   };
   if (options.leave_models_out) {
     std::set<std::string> models;
@@ -151,7 +179,6 @@ Calibration calibrate(const std::vector<PreparedRow>& rows, const CalibrationOpt
     for (std::size_t k = 0; k < used.size(); ++k) place[used[k]] = k;
     hold_out([&](std::size_t i) { return static_cast<int>(place[i] % options.folds) == fold; }, out.row_left_out);
   }
-  out.profile = fitter.profile(best);
   for (platform::StackEntry& s : out.profile.stacks) {
     std::vector<double> errors, held;
     for (std::size_t i : used)

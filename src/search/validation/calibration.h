@@ -1,5 +1,5 @@
 // Fits a stack profile to published rows: eight parameters a device and three a stack, all of them together, each kept near
-// its default by a prior. Row errors are logarithms of predicted over measured; outliers count linearly.
+// its default by a prior. Row errors are logarithms of predicted over measured; outliers hardly count.
 #pragma once
 #include <functional>
 #include <string>

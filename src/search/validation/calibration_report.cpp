@@ -29,6 +29,17 @@ nlohmann::json show(const std::string& name, const Errors& e) {
   return {{"name", name}, {"fitted", of(e.fitted)}, {"model_left_out", of(e.model_out)}, {"row_left_out", of(e.row_out)}};
 }
 
+// Whether other models were measured on a row's stack and on its device: what a fit without its model can know of them.
+bool known_without_its_model(const Calibration& c, const std::vector<PreparedRow>& rows, std::size_t i) {
+  bool stack = false, device = false;
+  for (std::size_t j = 0; j < rows.size(); ++j) {
+    if (c.fitted[j] <= 0 || rows[j].resolved.setting.model.name == rows[i].resolved.setting.model.name) continue;
+    stack = stack || rows[j].resolved.facts.name == rows[i].resolved.facts.name;
+    device = device || rows[j].device() == rows[i].device();
+  }
+  return stack && device;
+}
+
 std::map<std::string, std::map<std::string, Errors>> tables(const Calibration& c, const std::vector<PreparedRow>& rows) {
   std::map<std::string, std::map<std::string, Errors>> out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -37,7 +48,9 @@ std::map<std::string, std::map<std::string, Errors>> tables(const Calibration& c
     add(out["stack"][r.resolved.facts.name.empty() ? "(unknown)" : r.resolved.facts.name], c, r, i);
     add(out["device"][r.device()], c, r, i);
     add(out["model"][r.resolved.setting.model.name], c, r, i);
-    add(out["kind"][r.resolved.setting.model.moe.num_experts > 0 ? "mixture of experts" : "dense"], c, r, i);
+    const char* kind = r.resolved.setting.model.moe.num_experts > 0 ? "mixture of experts" : "dense";
+    add(out["kind"][kind], c, r, i);
+    if (known_without_its_model(c, rows, i)) add(out["kind, stack and device known by others"][kind], c, r, i);
     add(out["all"]["all"], c, r, i);
   }
   return out;

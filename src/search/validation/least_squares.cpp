@@ -6,9 +6,9 @@ namespace trireme::search {
 
 namespace {
 
-// Huber's loss of r, and the weight that makes a square of it.
-double loss(double r, double limit) { return std::abs(r) <= limit ? r * r : limit * (2 * std::abs(r) - limit); }
-double loss_weight(double r, double limit) { return std::abs(r) <= limit ? 1 : limit / std::abs(r); }
+// Cauchy's loss of r, and the weight that makes a square of it.
+double loss(double r, double scale) { return scale * scale * std::log1p(r * r / (scale * scale)); }
+double loss_weight(double r, double scale) { return 1 / (1 + r * r / (scale * scale)); }
 
 // Solves a x = b for a symmetric positive matrix (n x n, by rows) by Cholesky's factorisation; false where it isn't.
 bool solve(std::vector<double> a, std::vector<double> b, std::size_t n, std::vector<double>& x) {
@@ -45,7 +45,7 @@ LeastSquaresResult fit(const LeastSquaresProblem& p, std::vector<double> x, int 
     double cost = 0;
     for (std::size_t i = 0; i < p.num_residuals; ++i) {
       r[i] = p.residual(i, at);
-      cost += weight(i) * loss(r[i], p.linear_beyond) / (p.unit * p.unit);
+      cost += weight(i) * loss(r[i], p.scale) / (p.unit * p.unit);
     }
     for (std::size_t j = 0; j < n; ++j) {
       const double d = (at[j] - p.prior[j]) / p.prior_deviation[j];
@@ -68,7 +68,7 @@ LeastSquaresResult fit(const LeastSquaresProblem& p, std::vector<double> x, int 
         slope[k] = (p.residual(i, x) - residuals[i]) / step;
         x[on[k]] = kept;
       }
-      const double w = weight(i) * loss_weight(residuals[i], p.linear_beyond) / (p.unit * p.unit);
+      const double w = weight(i) * loss_weight(residuals[i], p.scale) / (p.unit * p.unit);
       for (std::size_t k = 0; k < on.size(); ++k) {
         g[on[k]] -= w * slope[k] * residuals[i];
         for (std::size_t l = 0; l < on.size(); ++l) a[on[k] * n + on[l]] += w * slope[k] * slope[l];

@@ -12,8 +12,8 @@ struct LeastSquaresProblem {
   std::vector<std::vector<std::size_t>> depends_on;
   std::vector<double> prior, prior_deviation;  // of each parameter: ((p - prior) / deviation)^2 is added
   std::vector<double> weight;                  // of each residual; empty: 1
-  // A residual beyond this many units counts linearly, not squared (Huber 1964).
-  double linear_beyond = 0.1;
+  // Residuals far beyond this count by their logarithm only (Cauchy's loss, Black and Rangarajan 1996).
+  double scale = 0.15;
   double unit = 0.05;                          // the residual that counts as one deviation
 };
 

@@ -113,9 +113,12 @@ void set_overlap_and_execution(const Row& row, ResolvedRow& out) {
   if (has(o, "full_iteration") || has(o, "full-iteration")) e.graphs = sim::Graphs::whole;
   else if (has(o, "CUDA graph")) e.graphs = sim::Graphs::parts;
   e.fused_attention = f.fused_attention, e.fused_loss = f.fused_loss, e.launches_by_expert = f.launches_by_expert;
-  // Attention with sinks has a fused kernel only in some releases: in those that capture whole iterations, or flex attention.
-  if (out.setting.model.attention.sinks && (e.graphs != sim::Graphs::whole || has(row.notes, "cuDNN regression")) && !has(o, "FlexAttn"))
-    e.fused_attention = false;
+  // Cumulative optimisations name only what each step adds; graphs came with the fifth.
+  if (const auto step = row.notes.find("cumulative step "); step != std::string::npos && std::atoi(row.notes.c_str() + step + 16) >= 5)
+    e.graphs = sim::Graphs::parts;
+  if (out.setting.model.attention.sinks && has(row.notes, "cuDNN regression")) e.fused_attention = false;
+  // Only scores that reach memory are worth dropping alone.
+  if (out.setting.layout.recompute.has(plan::Recompute::core_attention) && has(row.recompute, "core_attn")) e.fused_attention = false;
   e.reads_counts = out.setting.model.moe.num_experts > 0 && e.graphs != sim::Graphs::whole && !has(o, "sync-free") && !has(row.model, "capacity");
   if (has(row.notes, "LoRA")) e.frozen_weights = true;
   if (has(row.notes, "natural routing") || has(row.notes, "(unbalanced) routing")) {
@@ -144,6 +147,7 @@ std::optional<model::ModelSpec> gpt_by_sizes(const std::string& name) {
 ResolvedRow resolve(const Row& row, const FindModel& find_model) {
   ResolvedRow out;
   out.facts = facts_of(row);
+  out.assumptions = row.borrowed;
   const auto skip = [&](std::string why) {
     out.skipped = std::move(why);
     return out;
@@ -186,7 +190,12 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
   const std::int64_t micro_batches = s.batch.num_micro_batches(l.dp);
   l.sequence_parallel = out.facts.sequence_parallel;
 
-  const std::string format = compute_format(row.precision);
+  std::string format = compute_format(row.precision);
+  if (has(row.precision, "rowwise")) {
+    // Matmuls with a scale a row were no faster than 16-bit ones when these were measured.
+    format = "bfloat16";
+    out.assumptions.push_back("rate of rowwise-scaled matmuls");
+  }
   s.precision.compute = format_of(format);
   if (format.empty()) out.assumptions.push_back("precision");
   s.precision.reduce_bytes = out.facts.reduce_bytes;

@@ -23,6 +23,7 @@ struct Row {
   std::string unit;                     // "s", "ms/iter", "tokens/s/device", "TFLOP/s/device", "% MFU", "GiB max_allocated"
   std::optional<double> tokens_per_s, tflops;  // where the table has them beside `measured`
   std::string predicted_by_source;
+  std::vector<std::string> borrowed;    // what other rows lent it (borrow_blanks)
 };
 
 // In file order. ConfigError where the columns are neither kind's, or a number is malformed (file and line).

@@ -42,6 +42,7 @@ struct Execution {
   bool fused_loss = true;        // cross-entropy in one pass over the logits
   bool reads_counts = true;      // the host waits for routed counts in every MoE layer (no device-side or padded counts)
   bool launches_by_expert = true; // a matmul for each expert, on several streams; false: grouped kernels
+  double newton_schulz_flops_per_s = 0;  // of a rank, with whole-matrix owners; 0: as the device's matmuls
   bool frozen_weights = false;   // no weight gradients (adapters are trained, their own work left out)
   bool operator==(const Execution&) const = default;
 };

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "model/parameter_parts.h"
-#include "sim/estimate/layer_time.h"
+#include <nlohmann/json.hpp>
+
+#include "sim/estimate/piece_time.h"
 #include "sim/grid/simulate_grid.h"
 
 namespace trireme::sim {
@@ -17,20 +18,22 @@ namespace trireme::sim {
 struct StepTime {
   double step_s = 0;
   double pipeline_s = 0;    // the schedule's makespan
-  double reduce_s = 0;      // of gradients, what is not hidden
+  double reduce_s = 0;      // of gradients, what is not hidden; of the stage that ends last, as the two below
   double gather_s = 0;      // of parameters, what is not hidden
   double optimizer_s = 0;
   double bubble = 0;        // of the makespan of all stages, idle
   int slowest_stage = 0;    // the busiest one
   double tokens_per_s_per_device = 0;
+  bool operator==(const StepTime&) const = default;
 };
 
-// One part of the slowest stage's step, with what it follows from.
+// One part of the busiest stage's step, with what it follows from.
 struct EstimateTerm {
   std::string what;
-  double seconds = 0;      // a step, all micro-batches
+  double seconds = 0;       // a step, all micro-batches
   std::string source;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EstimateTerm, what, seconds, source)
 
 class StepModel {
  public:
@@ -40,47 +43,27 @@ class StepModel {
 
   StepTime evaluate(const Machine& machine) const;
   StepTime evaluate(const Machine& machine, GridWorkspace& workspace) const;
+
+  // Every term of the busiest stage: works by name and pass, idle time, what follows the pipeline. They sum to the step,
+  // but for what is hidden and what waits for the host, which have terms of their own.
   std::vector<EstimateTerm> explain(const Machine& machine) const;
 
   const Setting& setting() const { return setting_; }
 
  private:
-  struct LayerKind {
-    int layer = 0;  // an example
-    bool recomputed = false, moe = false;
-    WorkList works;
-  };
-  struct Piece {
-    std::vector<int> kind_counts;  // layers of each kind
-    bool embed = false, head = false;
-    model::ParameterParts parameters;  // of a rank
-  };
-  struct PieceTime {
-    PassTime forward, input, weight;
-    double forward_s = 0, input_s = 0, weight_s = 0;
-  };
-
-  int kind_of(int layer, bool recomputed);
-  void cut_into_pieces();
-  PieceTime time_of(const Piece& piece, const std::vector<LayerTime>& kinds, const Machine& machine) const;
-  PassTime shard_traffic(const Piece& piece, const Machine& machine, bool forward) const;
-  double optimizer_s(const Piece& piece, const Machine& machine) const;
+  std::vector<PieceTime> piece_times(const Machine& machine) const;
+  GridCosts grid_costs(const Machine& machine, const std::vector<PieceTime>& times) const;
 
   Setting setting_;
-  std::vector<LayerKind> kinds_;
-  std::vector<Piece> pieces_;
+  StepShape shape_;
+  std::vector<WorkList> works_;             // of each kind
+  WorkList embed_, head_, mtp_;
   std::vector<std::vector<int>> piece_of_;  // [stage][chunk]; -1: empty
   std::shared_ptr<const CompiledGrid> grid_;
-  WorkList embed_, head_, mtp_;
-  int mtp_kind_ = -1;
 };
 
 // The setting's schedule, and the same ready for simulation. ConfigError as StepModel's.
 plan::Schedule schedule_of(const Setting& setting);
 std::shared_ptr<const CompiledGrid> compile_grid(const Setting& setting);
-
-// Layers of each piece: the layout's stage_layers, or as even as possible with the later pieces fewer. ConfigError (key
-// layout.stage_layers) where their number or their sum is wrong.
-std::vector<int> layers_of_pieces(const plan::LayoutSpec& layout, int num_layers);
 
 }  // namespace trireme::sim

@@ -46,7 +46,11 @@ void WorkBuilder::matmul_16(const char* what, Part part, double m, double n, dou
 void WorkBuilder::feed_forward(Part part, double rows, double width, double ffn, double groups) {
   const bool gated = setting.model.gated;
   matmul(gated ? "gate and up" : "up", part, rows, gated ? 2 * ffn : ffn, width, groups);
-  elementwise("activation", Part::activation, rows * groups * ffn, gated ? 3 : 2, gated ? 5 : 3, 1);
+  // Biases of experts make a chain of elementwise kernels of it (bias, clamps, gate, score; GPT-OSS), unless the iteration
+  // is captured, where fused ones are used.
+  const bool chain = groups > 1 && setting.model.moe.expert_bias && setting.execution.graphs != Graphs::whole;
+  elementwise("activation", Part::activation, rows * groups * ffn, chain ? 24 : gated ? 3 : 2, chain ? 36 : gated ? 5 : 3,
+              chain ? 12 : 1);
   matmul("down", part, rows, width, ffn, groups);
 }
 

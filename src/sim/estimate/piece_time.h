@@ -1,0 +1,62 @@
+// A setting cut into pieces of the model, and what a piece costs a rank: its passes for one micro-batch, its gradients'
+// reduction, its parameters' gathering and its optimizer step.
+#pragma once
+#include <array>
+#include <span>
+#include <vector>
+
+#include "sim/estimate/layer_time.h"
+
+namespace trireme::sim {
+
+inline constexpr int max_layer_kinds = 24;
+
+// Layers that cost the same.
+struct LayerKind {
+  int layer = 0;            // an example
+  bool recomputed = false, moe = false;
+  double dense = 0, experts = 0;  // parameters of one, on a rank
+};
+
+struct PieceShape {
+  std::array<std::int16_t, max_layer_kinds> layers{};  // of each kind
+  bool embed = false, head = false;
+  double dense = 0, experts = 0;                       // parameters on a rank
+};
+
+struct StepShape {
+  std::vector<LayerKind> kinds;
+  std::vector<PieceShape> pieces;
+  int mtp_kind = -1;
+};
+
+// Fills `out`, whose memory is reused. ConfigError (key layout.stage_layers) as layers_of_pieces.
+void shape_step(const Setting& setting, StepShape& out);
+
+// Layers of each piece: the layout's stage_layers, or as even as possible with the later pieces fewer. ConfigError (key
+// layout.stage_layers) where their number or their sum is wrong.
+std::vector<int> layers_of_pieces(const plan::LayoutSpec& layout, int num_layers);
+
+// Of the ends, which only the first and the last piece have.
+struct EndTimes {
+  LayerTime embed, head, mtp_projection;
+};
+
+struct PieceTime {
+  PassTime forward, input, weight;  // input: with what is computed again
+  double forward_s = 0, input_s = 0, weight_s = 0;
+};
+PieceTime piece_time(const Setting& setting, const Machine& machine, const StepShape& shape, const PieceShape& piece,
+                     std::span<const LayerTime> kinds, const EndTimes& ends);
+
+// Of a stage with these parameters, before any of it is hidden.
+struct UpdateTime {
+  double reduce_s = 0, gather_s = 0, optimizer_s = 0;
+};
+UpdateTime update_time(const Setting& setting, const Machine& machine, double dense, double experts);
+
+// Seconds of the step outside the pipeline for a stage whose last micro-batch's backwards and first one's forwards take
+// this long: what overlap leaves.
+UpdateTime exposed(const Setting& setting, const Machine& machine, UpdateTime update, double forward_s, double backward_s);
+
+}  // namespace trireme::sim

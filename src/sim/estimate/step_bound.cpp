@@ -1,0 +1,64 @@
+#include "sim/estimate/step_bound.h"
+
+#include <algorithm>
+
+namespace trireme::sim {
+
+namespace {
+
+LayerTime time_of(void (*add)(const Setting&, WorkList&), const Setting& s, const Machine& machine, WorkList& works) {
+  works.size = 0;
+  add(s, works);
+  return layer_time(works, s, machine, {}, false);
+}
+
+// Piece of a chunk: chunks go round the stages, but for the V shapes of two chunks.
+int piece_at(const plan::LayoutSpec& l, bool v_shape, int stage, int chunk) {
+  return v_shape && chunk == 1 ? 2 * l.pp - 1 - stage : chunk * l.pp + stage;
+}
+
+}  // namespace
+
+double step_lower_bound_s(const Setting& s, const Machine& machine, BoundWorkspace& w) {
+  const plan::LayoutSpec& l = s.layout;
+  shape_step(s, w.shape);
+  w.kinds.clear();
+  for (const LayerKind& k : w.shape.kinds) {
+    w.works.size = 0;
+    add_layer_work(s, k.layer, w.works);
+    w.kinds.push_back(layer_time(w.works, s, machine, k.recomputed ? l.recompute : plan::RecomputeSet{}, k.moe));
+  }
+  EndTimes ends{.embed = time_of(add_embedding_work, s, machine, w.works), .head = time_of(add_head_work, s, machine, w.works), .mtp_projection = {}};
+  if (s.model.mtp_depth > 0) ends.mtp_projection = time_of(add_mtp_projection_work, s, machine, w.works);
+  w.pieces.clear();
+  for (std::size_t p = 0; p < w.shape.pieces.size(); ++p) {
+    const PieceShape& piece = w.shape.pieces[p];
+    const bool as_before = p > 1 && !piece.head && piece.layers == w.shape.pieces[p - 1].layers && piece.dense == w.shape.pieces[p - 1].dense;
+    w.pieces.push_back(as_before ? w.pieces.back() : piece_time(s, machine, w.shape, piece, w.kinds, ends));
+  }
+
+  const bool v_shape = l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v";
+  const bool joined = l.schedule == "gpipe" || l.schedule == "1f1b" || l.schedule == "interleaved_1f1b";
+  const double micro_batches = double(s.batch.num_micro_batches(l.dp));
+  double end = 0, fill = 0, drain = 0;
+  for (int stage = 0; stage < l.pp; ++stage) {
+    double work = 0, forward = 0, backward = 0, dense = 0, experts = 0;
+    for (int chunk = 0; chunk < l.virtual_stages; ++chunk) {
+      const int p = piece_at(l, v_shape, stage, chunk);
+      const PieceTime& t = w.pieces[p];
+      forward += t.forward_s, backward += t.input_s + t.weight_s;
+      dense += w.shape.pieces[p].dense, experts += w.shape.pieces[p].experts;
+    }
+    work = micro_batches * (forward + backward);
+    const UpdateTime update = exposed(s, machine, update_time(s, machine, dense, experts), forward, backward);
+    const double pipeline = (fill + work) * (1 + machine.noise);
+    const double after = update.reduce_s + update.gather_s + update.optimizer_s;
+    end = std::max({end, pipeline + after, joined ? (fill + work + drain) * (1 + machine.noise) : 0});
+    fill += w.pieces[stage].forward_s;
+    if (joined) drain += w.pieces[stage].input_s + w.pieces[stage].weight_s;
+  }
+  // Sums in another order than the grid's differ by rounding.
+  return end * (1 - 1e-12);
+}
+
+}  // namespace trireme::sim
