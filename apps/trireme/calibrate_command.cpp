@@ -14,15 +14,18 @@ namespace trireme::apps {
 namespace {
 
 struct Options {
-  std::string rows, models, out;
+  std::vector<std::string> rows;
+  std::string models, out;
   int folds = 5;
   bool json = false, no_models = false;
 };
 
 void calibrate_command(const Options& o, const Context& context) {
   const PublishedRows rows(context, o.rows, o.models);
-  const auto calibration = search::calibrate(rows.prepared(), {.leave_models_out = !o.no_models, .folds = o.folds,
-                                                               .progress = [](const std::string& text) { spdlog::info("{}", text); }});
+  const auto calibration = search::calibrate(
+      rows.prepared(), {.leave_models_out = !o.no_models, .folds = o.folds, .progress = [](const std::string& text) {
+                          spdlog::info("{}", text);
+                        }});
   if (!o.out.empty()) platform::save_stack_profile(calibration.profile, o.out);
   std::fputs(o.json ? (search::to_json(calibration, rows.prepared()).dump(1) + "\n").c_str()
                     : search::to_text(calibration, rows.prepared()).c_str(),
@@ -33,9 +36,11 @@ void calibrate_command(const Options& o, const Context& context) {
 
 void add_calibrate_command(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("calibrate", "Fit a stack profile to published measurements, with held-out errors.");
-  command->add_option("ROWS", options->rows, "CSV file of measurements (docs/validation.md)")->required();
-  command->add_option("--models", options->models, "CSV file of architectures (default: model_configs.csv beside ROWS)");
+  CLI::App* command =
+      app.add_subcommand("calibrate", "Fit a stack profile to published measurements, with held-out errors.");
+  command->add_option("ROWS", options->rows, "CSV files of measurements (docs/validation.md)")->required();
+  command->add_option("--models", options->models,
+                      "CSV file of architectures (default: model_configs.csv beside ROWS)");
   command->add_option("--out", options->out, "write the profile to this file");
   command->add_option("--folds", options->folds, "fits without every n-th row; 0: none")->check(CLI::Range(0, 1000));
   command->add_flag("--no-models", options->no_models, "no fits with one model left out");

@@ -13,7 +13,8 @@ fs::path config_folder(const Context& context) {
   };
   if (const auto given = context.environment.find("TRIREME_CONFIGS"); given != context.environment.end()) {
     if (!is_one(given->second))
-      throw ConfigError({.file = given->second, .key = "TRIREME_CONFIGS", .allowed = "a folder with models, platforms and stacks"});
+      throw ConfigError(
+          {.file = given->second, .key = "TRIREME_CONFIGS", .allowed = "a folder with models, platforms and stacks"});
     return given->second;
   }
   std::error_code failed;
@@ -23,7 +24,8 @@ fs::path config_folder(const Context& context) {
       for (const char* name : {"share/trireme/configs", "configs"})
         if (is_one(at / name)) return at / name;
   if (is_one("configs")) return "configs";
-  throw ConfigError({.file = "configs", .allowed = "no folder of models and platforms beside or above the program; set TRIREME_CONFIGS"});
+  throw ConfigError({.file = "configs",
+                     .allowed = "no folder of models and platforms beside or above the program; set TRIREME_CONFIGS"});
 }
 
 }  // namespace trireme::apps

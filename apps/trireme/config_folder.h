@@ -6,8 +6,8 @@
 
 namespace trireme::apps {
 
-// The folder TRIREME_CONFIGS of the environment; else share/trireme/configs or configs beside or above the program; else
-// configs in the working directory. ConfigError where none has a platforms folder.
+// The folder TRIREME_CONFIGS of the environment; else share/trireme/configs or configs beside or above the program;
+// else configs in the working directory. ConfigError where none has a platforms folder.
 std::filesystem::path config_folder(const Context& context);
 
 }  // namespace trireme::apps

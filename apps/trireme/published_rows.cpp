@@ -6,11 +6,11 @@ namespace trireme::apps {
 
 namespace fs = std::filesystem;
 
-PublishedRows::PublishedRows(const Context& context, const std::string& rows, const std::string& models)
+PublishedRows::PublishedRows(const Context& context, const std::vector<std::string>& files, const std::string& models)
     : platforms_(config_folder(context) / "platforms") {
   const model::ModelCatalog catalog(config_folder(context) / "models");
   fs::path table = models;
-  if (models.empty()) table = fs::path(rows).parent_path() / "model_configs.csv";
+  if (models.empty()) table = fs::path(files.at(0)).parent_path() / "model_configs.csv";
   model::ModelTable known;
   if (!models.empty() || fs::exists(table)) known = model::read_model_table_csv(table, &catalog);
   const search::FindModel find_model = [&](const std::string& name, std::string& reason) {
@@ -19,9 +19,14 @@ PublishedRows::PublishedRows(const Context& context, const std::string& rows, co
     reason = found.reason;
     return found.spec;
   };
-  std::vector<search::Row> read = search::read_rows(rows), references;
-  const fs::path recipes = fs::path(rows).parent_path() / "throughput.csv";
-  if (fs::exists(recipes) && fs::path(rows).filename() != recipes.filename()) references = search::read_rows(recipes);
+  std::vector<search::Row> read, references;
+  for (const std::string& file : files) {
+    const auto more = search::read_rows(file);
+    read.insert(read.end(), more.begin(), more.end());
+  }
+  const fs::path recipes = fs::path(files.at(0)).parent_path() / "throughput.csv";
+  if (files.size() == 1 && fs::exists(recipes) && fs::path(files[0]).filename() != recipes.filename())
+    references = search::read_rows(recipes);
   search::borrow_blanks(read, references, find_model);
   prepared_ = search::prepare(read, find_model, platforms_);
 }

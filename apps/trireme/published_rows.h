@@ -14,7 +14,7 @@ class PublishedRows {
  public:
   // `models` empty: model_configs.csv beside the rows where there is one; names that it hasn't got are the catalog's.
   // A throughput.csv beside the rows may lend what they leave blank of their recipes (search::borrow_blanks).
-  PublishedRows(const Context& context, const std::string& rows, const std::string& models);
+  PublishedRows(const Context& context, const std::vector<std::string>& rows, const std::string& models);
   PublishedRows(const PublishedRows&) = delete;
   const std::vector<search::PreparedRow>& prepared() const { return prepared_; }
 

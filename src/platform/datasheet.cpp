@@ -12,11 +12,11 @@ double Datasheet::peak(std::string_view format) const {
     return 0.0;
   };
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> instead{{{"nvfp4", "float8"},
-                                                                                        {"mxfp8", "float8"},
-                                                                                        {"float8", "bfloat16"},
-                                                                                        {"bfloat16", "float16"},
-                                                                                        {"float16", "bfloat16"},
-                                                                                        {"float32", ""}}};
+                                                                                         {"mxfp8", "float8"},
+                                                                                         {"float8", "bfloat16"},
+                                                                                         {"bfloat16", "float16"},
+                                                                                         {"float16", "bfloat16"},
+                                                                                         {"float32", ""}}};
   // At most one hop a format: float16 and bfloat16 point at one another.
   for (std::size_t hops = 0; hops < instead.size() && !format.empty(); ++hops) {
     if (const double found = find(format)) return found;

@@ -19,14 +19,14 @@ struct FormatPeak {
 
 // One level of the fabric: how its devices reach one another when they share no level further in.
 struct FabricLevel {
-  std::string name;            // "node", "nvlink_domain", "switch_group", "dragonfly_group", "global"
-  std::string shape = "switch";  // switch | mesh (a link to each peer, bandwidth is their sum) | rail (a switch for each
-                                 // device's place in the node) | tree | dragonfly
-  int devices = 0;             // in one unit of this level; 0: no limit (only the last)
-  double latency_s = 0;        // of a message between two devices, one way, software included
-  double bytes_per_s = 0;      // of one port, one direction
-  int devices_per_port = 1;    // that share it (a network card of several devices)
-  double taper = 1;            // bandwidth between units of the level before over what their devices inject together
+  std::string name;              // "node", "nvlink_domain", "switch_group", "dragonfly_group", "global"
+  std::string shape = "switch";  // switch | mesh (a link to each peer, bandwidth is their sum) | rail (a switch for
+                                 // each device's place in the node) | tree | dragonfly
+  int devices = 0;           // in one unit of this level; 0: no limit (only the last)
+  double latency_s = 0;      // of a message between two devices, one way, software included
+  double bytes_per_s = 0;    // of one port, one direction
+  int devices_per_port = 1;  // that share it (a network card of several devices)
+  double taper = 1;          // bandwidth between units of the level before over what their devices inject together
 
   // Of one device while all devices of the unit send.
   double device_bytes_per_s() const { return bytes_per_s * taper / devices_per_port; }
@@ -35,11 +35,11 @@ struct FabricLevel {
 
 struct Datasheet {
   std::vector<FormatPeak> peaks;
-  double memory_bytes_per_s = 0;      // of the device's own memory
-  double host_link_bytes_per_s = 0;   // device to host, of one device while all of a node copy
-  double host_memory_bytes = 0;       // of a device's share of the host
-  double noise = 0;                   // how much longer the slowest of many equal devices takes, over their mean
-  std::vector<FabricLevel> levels;    // from the inside out
+  double memory_bytes_per_s = 0;     // of the device's own memory
+  double host_link_bytes_per_s = 0;  // device to host, of one device while all of a node copy
+  double host_memory_bytes = 0;      // of a device's share of the host
+  double noise = 0;                  // how much longer the slowest of many equal devices takes, over their mean
+  std::vector<FabricLevel> levels;   // from the inside out
 
   bool empty() const { return peaks.empty(); }
   // The peak of a format; for one that is not listed that of the next wider one (mxfp8 -> float8 -> bfloat16;
@@ -52,7 +52,7 @@ struct Datasheet {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FormatPeak, format, flops_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FabricLevel, name, shape, devices, latency_s, bytes_per_s, devices_per_port, taper)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Datasheet, peaks, memory_bytes_per_s, host_link_bytes_per_s, host_memory_bytes, noise,
-                                   levels)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Datasheet, peaks, memory_bytes_per_s, host_link_bytes_per_s, host_memory_bytes,
+                                   noise, levels)
 
 }  // namespace trireme::platform

@@ -24,9 +24,9 @@ Datasheet read_datasheet(ConfigTable t) {
   d.host_memory_bytes = t.number_or("host_memory_GiB", 0, 0) * GiB;
   d.noise = t.number_or("noise", 0, 0, 1);
   for (ConfigTable& p : t.tables("peak"))
-    d.peaks.push_back({.format = p.one_of_or("format", "bfloat16",
-                                             {"float32", "bfloat16", "float16", "float8", "mxfp8", "nvfp4"}),
-                       .flops_per_s = p.number("TFLOPps", 1e-6) * tera});
+    d.peaks.push_back(
+        {.format = p.one_of_or("format", "bfloat16", {"float32", "bfloat16", "float16", "float8", "mxfp8", "nvfp4"}),
+         .flops_per_s = p.number("TFLOPps", 1e-6) * tera});
   for (ConfigTable& l : t.tables("level"))
     d.levels.push_back({.name = l.string("name"),
                         .shape = l.one_of_or("shape", "switch", {"switch", "mesh", "rail", "tree", "dragonfly"}),
@@ -39,17 +39,18 @@ Datasheet read_datasheet(ConfigTable t) {
 }
 
 std::string to_toml(const Datasheet& d) {
-  std::string out = fmt::format("[datasheet]\nmemory_GBps = {:.6g}\nhost_link_GBps = {:.6g}\nhost_memory_GiB = {:.6g}\n"
-                                "noise = {:.6g}\n",
-                                d.memory_bytes_per_s / giga, d.host_link_bytes_per_s / giga, d.host_memory_bytes / GiB,
-                                d.noise);
+  std::string out = fmt::format(
+      "[datasheet]\nmemory_GBps = {:.6g}\nhost_link_GBps = {:.6g}\nhost_memory_GiB = {:.6g}\n"
+      "noise = {:.6g}\n",
+      d.memory_bytes_per_s / giga, d.host_link_bytes_per_s / giga, d.host_memory_bytes / GiB, d.noise);
   for (const FormatPeak& p : d.peaks)
     out += fmt::format("\n[[datasheet.peak]]\nformat = \"{}\"\nTFLOPps = {:.6g}\n", p.format, p.flops_per_s / tera);
   for (const FabricLevel& l : d.levels)
-    out += fmt::format("\n[[datasheet.level]]\nname = {}\nshape = \"{}\"\ndevices = {}\nlatency_us = {:.6g}\nGBps = {:.6g}\n"
-                       "devices_per_port = {}\ntaper = {:.6g}\n",
-                       nlohmann::json(l.name).dump(), l.shape, l.devices, l.latency_s / micro, l.bytes_per_s / giga,
-                       l.devices_per_port, l.taper);
+    out += fmt::format(
+        "\n[[datasheet.level]]\nname = {}\nshape = \"{}\"\ndevices = {}\nlatency_us = {:.6g}\nGBps = {:.6g}\n"
+        "devices_per_port = {}\ntaper = {:.6g}\n",
+        nlohmann::json(l.name).dump(), l.shape, l.devices, l.latency_s / micro, l.bytes_per_s / giga,
+        l.devices_per_port, l.taper);
   return out;
 }
 
@@ -65,7 +66,8 @@ void check_datasheet(const Datasheet& d, const std::string& file) {
       fail(fmt::format("datasheet.peak[{}].format", i), d.peaks[i].format,
            fmt::format("one of {}", fmt::join(formats, ", ")));
     if (!(d.peaks[i].flops_per_s > 0))
-      fail(fmt::format("datasheet.peak[{}].TFLOPps", i), fmt::format("{}", d.peaks[i].flops_per_s), "a positive number");
+      fail(fmt::format("datasheet.peak[{}].TFLOPps", i), fmt::format("{}", d.peaks[i].flops_per_s),
+           "a positive number");
   }
   if (!(d.memory_bytes_per_s > 0))
     fail("datasheet.memory_GBps", fmt::format("{}", d.memory_bytes_per_s), "a positive number");

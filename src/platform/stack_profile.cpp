@@ -18,15 +18,19 @@ const std::array<std::string_view, num_device_parameters> device_parameter_names
 const std::array<std::string_view, num_stack_parameters> stack_parameter_names{"slow_down", "overlap", "launch_us"};
 
 std::array<double*, num_device_parameters> parameters(DeviceEfficiency& e) {
-  return {&e.gemm, &e.narrow_gemm, &e.gemm_half_rows, &e.attention, &e.memory, &e.node_link, &e.network_link,
-          &e.operation_s};
+  return {&e.gemm,   &e.narrow_gemm, &e.gemm_half_rows, &e.attention,
+          &e.memory, &e.node_link,   &e.network_link,   &e.operation_s};
 }
 
-std::array<double*, num_stack_parameters> parameters(StackBehaviour& b) { return {&b.slow_down, &b.overlap, &b.launch_s}; }
+std::array<double*, num_stack_parameters> parameters(StackBehaviour& b) {
+  return {&b.slow_down, &b.overlap, &b.launch_s};
+}
 
 namespace {
 
-bool in_microseconds(std::string_view name) { return name.ends_with("_us"); }
+bool in_microseconds(std::string_view name) {
+  return name.ends_with("_us");
+}
 
 // Efficiencies are shares of what a data sheet promises: above 1 the data sheet would be wrong.
 double highest(std::string_view name) {
@@ -57,8 +61,17 @@ std::string show_values(Values values, const std::array<std::string_view, N>& na
 
 std::string family_of_device(std::string_view name) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 12> families{
-      {{"A100", "ampere"}, {"GB200", "blackwell"}, {"GB300", "blackwell"}, {"B200", "blackwell"}, {"B300", "blackwell"},
-       {"GH200", "hopper"}, {"H100", "hopper"}, {"H200", "hopper"}, {"H800", "hopper"}, {"MI25", "cdna2"}, {"MI3", "cdna3"},
+      {{"A100", "ampere"},
+       {"GB200", "blackwell"},
+       {"GB300", "blackwell"},
+       {"B200", "blackwell"},
+       {"B300", "blackwell"},
+       {"GH200", "hopper"},
+       {"H100", "hopper"},
+       {"H200", "hopper"},
+       {"H800", "hopper"},
+       {"MI25", "cdna2"},
+       {"MI3", "cdna3"},
        {"Ascend-910", "ascend_910"}}};
   for (const auto& [prefix, family] : families)
     if (name.starts_with(prefix)) return std::string(family);

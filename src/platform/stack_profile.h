@@ -1,6 +1,6 @@
 // How much of a machine's data sheet software gets out of it: a calibration. At most eight named physical parameters
-// describe a device, at most three a software stack; none is of a model or of a row. `trireme calibrate` writes files of
-// it; without one the defaults below stand, which are guesses.
+// describe a device, at most three a software stack; none is of a model or of a row. `trireme calibrate` writes files
+// of it; without one the defaults below stand, which are guesses.
 #pragma once
 #include <array>
 #include <filesystem>
@@ -25,9 +25,9 @@ struct DeviceEfficiency {
 
 // Of a release of a training framework.
 struct StackBehaviour {
-  double slow_down = 1;   // device time of compute over that of `DeviceEfficiency`
-  double overlap = 0.7;   // of communication that the layout runs beside compute: the part that costs nothing
-  double launch_s = 8e-6; // of host time for one kernel, where no graph was captured
+  double slow_down = 1;    // device time of compute over that of `DeviceEfficiency`
+  double overlap = 0.7;    // of communication that the layout runs beside compute: the part that costs nothing
+  double launch_s = 8e-6;  // of host time for one kernel, where no graph was captured
   bool operator==(const StackBehaviour&) const = default;
 };
 
@@ -51,9 +51,9 @@ struct DeviceEntry {
 struct StackEntry {
   std::string name;  // "megatron_bridge_26.04"
   StackBehaviour values;
-  int rows = 0;              // that it was fitted to
-  double median_error = 0;   // of these rows, |predicted / measured - 1|
-  double held_out_error = 0; // the same, each row's model left out of the fit
+  int rows = 0;               // that it was fitted to
+  double median_error = 0;    // of these rows, |predicted / measured - 1|
+  double held_out_error = 0;  // the same, each row's model left out of the fit
   bool operator==(const StackEntry&) const = default;
 };
 
@@ -68,7 +68,8 @@ struct StackProfile {
   bool operator==(const StackProfile&) const = default;
 };
 
-// TOML: [[device]] and [[stack]] tables with the keys above, strict. ConfigError for an efficiency outside (0, 1], and so on.
+// TOML: [[device]] and [[stack]] tables with the keys above, strict. ConfigError for an efficiency outside (0, 1], and
+// so on.
 StackProfile load_stack_profile(const std::filesystem::path& path);
 StackProfile parse_stack_profile(const std::string& toml, const std::string& file_name);
 std::string to_toml(const StackProfile& profile);

@@ -103,16 +103,17 @@ TEST(Datasheet, ErrorsNameTheKey) {
 // Dense peaks and NVLink bandwidths as the vendors print them.
 TEST(Datasheet, ShippedPlatformsLoad) {
   std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(TRIREME_SOURCE_DIR) + "/configs/platforms")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(TRIREME_SOURCE_DIR) + "/configs/platforms")) {
     const PlatformSpec p = load_platform(entry.path());
     if (!p.datasheet.empty()) {
       EXPECT_EQ(p.name, entry.path().stem().string());
     }
     names.insert(p.name);
   }
-  for (const char* name : {"frontier", "jupiter", "atlas_800t_a2", "dgx_a100", "dgx_h100", "dgx_h200", "dgx_h800",
-                           "dgx_b200", "dgx_b300", "gb200_nvl72", "gb300_nvl72", "mi300x", "mi325x", "mi355x",
-                           "a100_pcie", "a100_4x200g"})
+  for (const char* name :
+       {"frontier", "jupiter", "atlas_800t_a2", "dgx_a100", "dgx_h100", "dgx_h200", "dgx_h800", "dgx_b200", "dgx_b300",
+        "gb200_nvl72", "gb300_nvl72", "mi300x", "mi325x", "mi355x", "a100_pcie", "a100_4x200g"})
     EXPECT_TRUE(names.count(name)) << name;
 }
 

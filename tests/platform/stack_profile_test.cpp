@@ -12,7 +12,11 @@ namespace {
 TEST(StackProfile, GoesThroughAFile) {
   StackProfile p{.name = "mine",
                  .devices = {{.device = "H100-SXM5-80GB", .values = {.gemm = 0.5, .operation_s = 2e-6}}},
-                 .stacks = {{.name = "framework_1.2", .values = {.slow_down = 1.25, .launch_s = 1e-5}, .rows = 7, .median_error = 0.0625, .held_out_error = 0.125}}};
+                 .stacks = {{.name = "framework_1.2",
+                             .values = {.slow_down = 1.25, .launch_s = 1e-5},
+                             .rows = 7,
+                             .median_error = 0.0625,
+                             .held_out_error = 0.125}}};
   const StackProfile again = parse_stack_profile(to_toml(p), "mine.toml");
   EXPECT_EQ(to_toml(again), to_toml(p));
   // Microseconds in the file, seconds here: equal but for rounding.
@@ -22,8 +26,10 @@ TEST(StackProfile, GoesThroughAFile) {
 }
 
 TEST(StackProfile, FamiliesLendWhatNobodyMeasured) {
-  const StackProfile p{.devices = {{.device = "hopper", .values = {.gemm = 0.6}}, {.device = "H100-SXM5-80GB", .values = {.gemm = 0.5}}},
-                       .stacks = {{.name = "framework", .values = {.overlap = 0.25}}, {.name = "framework_1.2", .values = {.overlap = 0.5}}}};
+  const StackProfile p{
+      .devices = {{.device = "hopper", .values = {.gemm = 0.6}}, {.device = "H100-SXM5-80GB", .values = {.gemm = 0.5}}},
+      .stacks = {{.name = "framework", .values = {.overlap = 0.25}},
+                 {.name = "framework_1.2", .values = {.overlap = 0.5}}}};
   bool known = false;
   EXPECT_EQ(p.device("H100-SXM5-80GB", &known).gemm, 0.5);
   EXPECT_TRUE(known);

@@ -11,7 +11,9 @@ namespace {
 LeastSquaresProblem exponential() {
   LeastSquaresProblem p;
   p.num_parameters = 2, p.num_residuals = 10;
-  p.residual = [](std::size_t i, const std::vector<double>& x) { return x[0] * std::exp(x[1] * double(i)) - 2 * std::exp(0.3 * double(i)); };
+  p.residual = [](std::size_t i, const std::vector<double>& x) {
+    return x[0] * std::exp(x[1] * double(i)) - 2 * std::exp(0.3 * double(i));
+  };
   p.depends_on.assign(10, {0, 1});
   p.prior = {1, 0}, p.prior_deviation = {1e6, 1e6};
   p.scale = 1e9;
@@ -25,8 +27,8 @@ TEST(LeastSquares, FindsTheParametersThatMadeTheData) {
 }
 
 TEST(LeastSquares, AnOutlierPullsLessThanItsSquare) {
-  // Ten values of 1 and one of 11: the mean is 1.909. Under Cauchy's loss with scale 0.1 the pull of the ten, 10 (x - 1),
-  // balances the outlier's 10 / (1 + (10 / 0.1)^2): x - 1 = 1 / 10001.
+  // Ten values of 1 and one of 11: the mean is 1.909. Under Cauchy's loss with scale 0.1 the pull of the ten, 10 (x -
+  // 1), balances the outlier's 10 / (1 + (10 / 0.1)^2): x - 1 = 1 / 10001.
   LeastSquaresProblem p;
   p.num_parameters = 1, p.num_residuals = 11;
   p.residual = [](std::size_t i, const std::vector<double>& x) { return x[0] - (i < 10 ? 1 : 11); };
@@ -43,7 +45,9 @@ TEST(LeastSquares, APriorHoldsWhatNoDataSpeaksOf) {
   EXPECT_DOUBLE_EQ(fit(p, {1, 0, 7}, 200).parameters[2], 7);
 }
 
-TEST(LeastSquares, IsDeterministic) { EXPECT_EQ(fit(exponential(), {1, 0}, 50).parameters, fit(exponential(), {1, 0}, 50).parameters); }
+TEST(LeastSquares, IsDeterministic) {
+  EXPECT_EQ(fit(exponential(), {1, 0}, 50).parameters, fit(exponential(), {1, 0}, 50).parameters);
+}
 
 }  // namespace
 }  // namespace trireme::search

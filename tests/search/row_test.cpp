@@ -21,7 +21,8 @@ class Rows : public ::testing::Test {
 };
 
 const std::string throughput_header =
-    "id,source_file_or_url,model,hardware,n_devices,precision,tp,pp,micro_batch,global_batch,seq_len,tokens_per_s_per_device,"
+    "id,source_file_or_url,model,hardware,n_devices,precision,tp,pp,micro_batch,global_batch,seq_len,tokens_per_s_per_"
+    "device,"
     "tflops_per_device,mfu_percent,step_time_s,scorable\n";
 
 TEST_F(Rows, ThroughputKeepsTheTimedValue) {
@@ -36,9 +37,10 @@ TEST_F(Rows, ThroughputKeepsTheTimedValue) {
 }
 
 TEST_F(Rows, OneValueARowIsKnownByItsLine) {
-  const auto rows = read_rows(file("source,model,hardware,n_gpus,measured_value,unit,scorable\n"
-                                   "s,m,A100,8,1.42,s/iter,yes\n"
-                                   "s,m,A100,8,OOM,ms/iter or OOM,no: why not\n"));
+  const auto rows =
+      read_rows(file("source,model,hardware,n_gpus,measured_value,unit,scorable\n"
+                     "s,m,A100,8,1.42,s/iter,yes\n"
+                     "s,m,A100,8,OOM,ms/iter or OOM,no: why not\n"));
   EXPECT_EQ(rows[0].id, "2");
   EXPECT_EQ(rows[1].id, "3");
   EXPECT_EQ(rows[1].scorable, "no: why not");

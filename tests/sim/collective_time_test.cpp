@@ -24,8 +24,8 @@ TEST(CollectiveTime, RingInANodeMovesAllButOneShare) {
 }
 
 TEST(CollectiveTime, RingAcrossNodesLeavesByAllItsMembersPorts) {
-  // 16 neighbours: 15/16 of 1600 bytes cross each node's boundary over 8 ports of 10 B/s; inside at 100 B/s is slower than
-  // nothing: 1500 / 80 against 1500 / 100.
+  // 16 neighbours: 15/16 of 1600 bytes cross each node's boundary over 8 ports of 10 B/s; inside at 100 B/s is slower
+  // than nothing: 1500 / 80 against 1500 / 100.
   EXPECT_DOUBLE_EQ(ring_gather_s(two_levels(), {16, 1}, 1600), 18.75);
   // One member a node: one port.
   EXPECT_DOUBLE_EQ(ring_gather_s(two_levels(), {16, 8}, 1600), 150);
@@ -57,7 +57,7 @@ TEST(CollectiveTime, AMeshReachesPeersOverTheirOwnLinks) {
 TEST(CollectiveTime, AxesLieAsTheMeshSays) {
   plan::LayoutSpec l;
   l.pp = 2, l.dp = 4, l.cp = 2, l.tp = 2, l.ep = 4, l.etp = 2;
-  EXPECT_EQ(place_of(l, Axis::data).size, 8);       // dp x cp
+  EXPECT_EQ(place_of(l, Axis::data).size, 8);  // dp x cp
   EXPECT_EQ(place_of(l, Axis::data).stride, 2);
   EXPECT_EQ(place_of(l, Axis::expert_data).size, 2);  // 16 ranks of a stage over ep x etp
   EXPECT_EQ(place_of(l, Axis::expert_data).stride, 8);

@@ -17,16 +17,20 @@ namespace {
 
 const std::filesystem::path configs = std::filesystem::path(TRIREME_SOURCE_DIR) / "configs";
 
-model::ModelSpec named(const char* name) { return model::find_model(name, configs / "models"); }
+model::ModelSpec named(const char* name) {
+  return model::find_model(name, configs / "models");
+}
 
 Machine machine_of(const char* platform, ComputeFormat format = ComputeFormat::bfloat16) {
-  return make_machine(platform::load_platform(configs / "platforms" / (std::string(platform) + ".toml")), {}, {}, format);
+  return make_machine(platform::load_platform(configs / "platforms" / (std::string(platform) + ".toml")), {}, {},
+                      format);
 }
 
 // 24 equal layers; the ends cost next to nothing with a vocabulary of 8.
 Setting even_stages(int pp, int micro_batches) {
   Setting s;
-  s.model.hidden = 4096, s.model.num_layers = s.model.num_dense_layers = 24, s.model.dense_ffn = 11008, s.model.vocab_size = 8;
+  s.model.hidden = 4096, s.model.num_layers = s.model.num_dense_layers = 24, s.model.dense_ffn = 11008,
+  s.model.vocab_size = 8;
   s.model.attention = {.num_heads = 32, .num_kv_heads = 32, .head_dim = 128};
   s.layout.pp = pp, s.layout.dp = 1;
   s.batch = {.sequence_length = 4096, .micro_batch = 1, .global_batch = micro_batches};
@@ -50,9 +54,10 @@ TEST(StepModel, UnevenStagesWaitForTheSlowest) {
   const Machine machine = machine_of("dgx_h100");
   Setting even = even_stages(4, 64), uneven = even;
   uneven.layout.stage_layers = {3, 3, 9, 9};
-  // The last stage waits for 3 + 3 + 9 layers once and then runs its 9 for each micro-batch: 64 x 9 + 15 against the even
-  // 64 x 6 + 18. A mean of the stages would say 1.
-  EXPECT_NEAR(StepModel(uneven).evaluate(machine).pipeline_s / StepModel(even).evaluate(machine).pipeline_s, 591.0 / 402, 0.01);
+  // The last stage waits for 3 + 3 + 9 layers once and then runs its 9 for each micro-batch: 64 x 9 + 15 against the
+  // even 64 x 6 + 18. A mean of the stages would say 1.
+  EXPECT_NEAR(StepModel(uneven).evaluate(machine).pipeline_s / StepModel(even).evaluate(machine).pipeline_s,
+              591.0 / 402, 0.01);
 }
 
 TEST(StepModel, PiecesHaveTheirLayers) {
@@ -84,8 +89,8 @@ TEST(StepModel, MoreOfAnythingTakesLonger) {
   EXPECT_LT(step(frozen), 0.75 * base);
 }
 
-// Each row: the seconds that Korthikanti et al. 2022 (arXiv:2205.05198, table 5) measured on A100s, with the calibration that
-// ships. Recomputing everything, and attention's core with sequence parallelism.
+// Each row: the seconds that Korthikanti et al. 2022 (arXiv:2205.05198, table 5) measured on A100s, with the
+// calibration that ships. Recomputing everything, and attention's core with sequence parallelism.
 struct Published {
   const char* model;
   int devices, pp, chunks, micro_batch, batch;
@@ -95,7 +100,8 @@ struct Published {
 TEST(StepModel, AgreesWithMegatronsTable) {
   const platform::StackProfile profile = platform::load_stack_profile(configs / "stacks" / "published.toml");
   const auto platform = platform::load_platform(configs / "platforms" / "dgx_a100.toml");
-  const Machine machine = make_machine(platform, profile.device(platform.device.name), profile.stack("megatron_lm_2022"), ComputeFormat::float16);
+  const Machine machine = make_machine(platform, profile.device(platform.device.name),
+                                       profile.stack("megatron_lm_2022"), ComputeFormat::float16);
   const Published rows[] = {{"gpt_22b", 8, 1, 1, 4, 4, 1.42, 1.10},
                             {"gpt3_175b", 64, 8, 3, 1, 64, 18.13, 13.75},
                             {"gpt_1t", 512, 64, 1, 1, 512, 94.42, 71.49}};
@@ -129,8 +135,8 @@ TEST(NewtonSchulz, CountsAsPublishedOfEuropa) {
 }
 
 TEST(StepModel, EuropasOptimizerExplainsItsThroughput) {
-  // 384 GH200, one sequence of 65,536 tokens each, orthogonalisation at Grace's rate and at the GPU's (41.7 and 2.2 s as
-  // published): 441 -> 597 tokens/s. The published 441 and the difference of the two steps give the second.
+  // 384 GH200, one sequence of 65,536 tokens each, orthogonalisation at Grace's rate and at the GPU's (41.7 and 2.2 s
+  // as published): 441 -> 597 tokens/s. The published 441 and the difference of the two steps give the second.
   Setting s;
   s.model = named("europa_951b");
   s.num_devices = s.layout.dp = 384, s.layout.ep = 4;
@@ -155,16 +161,20 @@ Setting random_setting(std::mt19937& rng, const std::vector<model::ModelSpec>& m
   Setting s;
   s.model = models[rng() % models.size()];
   plan::LayoutSpec& l = s.layout;
-  const char* schedules[] = {"gpipe", "1f1b", "interleaved_1f1b", "zero_bubble_h1", "zero_bubble_v", "dualpipe_v", "merged_1f1b"};
+  const char* schedules[] = {"gpipe",         "1f1b",       "interleaved_1f1b", "zero_bubble_h1",
+                             "zero_bubble_v", "dualpipe_v", "merged_1f1b"};
   l.tp = pick(1, 2, 4, 8), l.pp = pick(1, 2, 4, 8), l.cp = pick(1, 1, 2), l.dp = pick(1, 2, 8, 16);
   l.schedule = l.pp == 1 ? "1f1b" : schedules[rng() % 7];
   l.virtual_stages = l.schedule == "interleaved_1f1b" || l.schedule == "merged_1f1b" ? pick(2, 3)
                      : l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v"   ? 2
-                                                                                       : 1;
+                                                                                     : 1;
   if (s.model.moe.num_experts > 0) l.ep = std::min(pick(1, 2, 4, 8), l.tp * l.cp * l.dp);
   l.sequence_parallel = rng() % 2, l.sharding = static_cast<plan::Sharding>(rng() % 4);
   l.all_to_all = rng() % 2 ? "flat" : "dedup";
-  l.overlap = {.gradients = rng() % 2 == 0, .parameters = rng() % 2 == 0, .tensor = rng() % 2 == 0, .experts = rng() % 2 == 0,
+  l.overlap = {.gradients = rng() % 2 == 0,
+               .parameters = rng() % 2 == 0,
+               .tensor = rng() % 2 == 0,
+               .experts = rng() % 2 == 0,
                .pipeline = rng() % 2 == 0};
   l.recompute.bits = rng() % 2 ? rng() % 512 : 0, l.recompute_layers = pick(0, 1, 2);
   s.execution.graphs = static_cast<Graphs>(rng() % 3);
@@ -176,15 +186,18 @@ Setting random_setting(std::mt19937& rng, const std::vector<model::ModelSpec>& m
 }
 
 TEST(StepBound, IsNeverAboveTheStep) {
-  const std::vector<model::ModelSpec> models{named("deepseek_v3"), named("qwen3_30b_a3b"), named("llama3_1_70b"), named("gpt_oss_120b"),
-                                             named("nemotron_4_15b")};
+  const std::vector<model::ModelSpec> models{named("deepseek_v3"), named("qwen3_30b_a3b"), named("llama3_1_70b"),
+                                             named("gpt_oss_120b"), named("nemotron_4_15b")};
   std::mt19937 rng(7);
   BoundWorkspace workspace;
   GridWorkspace grid;
   int tight = 0;
   for (int i = 0; i < 600; ++i) {
     const Setting s = random_setting(rng, models);
-    const Machine machine = machine_of(i % 3 == 0 ? "frontier" : i % 3 == 1 ? "dgx_h100" : "gb200_nvl72", s.precision.compute);
+    const Machine machine = machine_of(i % 3 == 0   ? "frontier"
+                                       : i % 3 == 1 ? "dgx_h100"
+                                                    : "gb200_nvl72",
+                                       s.precision.compute);
     const double exact = StepModel(s).evaluate(machine, grid).step_s, bound = step_lower_bound_s(s, machine, workspace);
     ASSERT_LE(bound, exact) << i << " " << s.layout.schedule << " pp " << s.layout.pp << " tp " << s.layout.tp;
     EXPECT_GT(bound, 0);

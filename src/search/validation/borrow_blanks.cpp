@@ -9,7 +9,9 @@ namespace trireme::search {
 
 namespace {
 
-bool blank_recompute(const Row& r) { return r.recompute.empty() || r.recompute == "per recipe"; }
+bool blank_recompute(const Row& r) {
+  return r.recompute.empty() || r.recompute == "per recipe";
+}
 
 // What makes two rows the same recipe. The model by its resolved name: sources spell names differently.
 std::string recipe_key(const Row& r, const FindModel& find_model) {
@@ -17,8 +19,9 @@ std::string recipe_key(const Row& r, const FindModel& find_model) {
   const auto model = find_model(r.model, reason);
   const auto number = [](const auto& v) { return v ? static_cast<long long>(*v) : 1LL; };
   return fmt::format("{} {} {} {} {} {} {} {} {}", model ? model->name : r.model, platform_of(r),
-                     r.precision.find("BF16") != std::string::npos || r.precision.find("bf16") != std::string::npos, number(r.devices),
-                     number(r.tp), number(r.pp), number(r.ep), number(r.micro_batch), number(r.sequence));
+                     r.precision.find("BF16") != std::string::npos || r.precision.find("bf16") != std::string::npos,
+                     number(r.devices), number(r.tp), number(r.pp), number(r.ep), number(r.micro_batch),
+                     number(r.sequence));
 }
 
 // Releases in order: "megatron_bridge_26.04.01" of the same family sort as text.

@@ -22,21 +22,32 @@ struct Fitted {
   Scale scale;
 };
 
-// In the order of platform::device_parameter_names and stack_parameter_names. Families lie around the defaults, devices and
-// releases around their family.
-constexpr std::array<Fitted, platform::num_device_parameters> device_priors{{{0.4, Scale::logit}, {0.4, Scale::logit}, {0.5, Scale::logarithm},
-                                                                             {0.4, Scale::logit}, {0.3, Scale::logit}, {0.5, Scale::logit},
-                                                                             {0.5, Scale::logit}, {0.5, Scale::logarithm}}};
-constexpr std::array<Fitted, platform::num_stack_parameters> stack_priors{{{0.12, Scale::logarithm}, {1.0, Scale::logit}, {0.7, Scale::logarithm}}};
+// In the order of platform::device_parameter_names and stack_parameter_names. Families lie around the defaults, devices
+// and releases around their family.
+constexpr std::array<Fitted, platform::num_device_parameters> device_priors{{{0.4, Scale::logit},
+                                                                             {0.4, Scale::logit},
+                                                                             {0.5, Scale::logarithm},
+                                                                             {0.4, Scale::logit},
+                                                                             {0.3, Scale::logit},
+                                                                             {0.5, Scale::logit},
+                                                                             {0.5, Scale::logit},
+                                                                             {0.5, Scale::logarithm}}};
+constexpr std::array<Fitted, platform::num_stack_parameters> stack_priors{
+    {{0.12, Scale::logarithm}, {1.0, Scale::logit}, {0.7, Scale::logarithm}}};
 constexpr double within_family = 0.8;  // of these deviations
 
-double to_scale(double value, Scale scale) { return scale == Scale::logarithm ? std::log(value) : std::log(value / (1 - value)); }
-double from_scale(double x, Scale scale) { return scale == Scale::logarithm ? std::exp(x) : 1 / (1 + std::exp(-x)); }
+double to_scale(double value, Scale scale) {
+  return scale == Scale::logarithm ? std::log(value) : std::log(value / (1 - value));
+}
+double from_scale(double x, Scale scale) {
+  return scale == Scale::logarithm ? std::exp(x) : 1 / (1 + std::exp(-x));
+}
 
 // Fits either families or, around a fit of families, the devices and stacks themselves.
 class Fitter {
  public:
-  Fitter(const std::vector<PreparedRow>& rows, const platform::StackProfile* families) : rows_(rows), families_(families == nullptr) {
+  Fitter(const std::vector<PreparedRow>& rows, const platform::StackProfile* families)
+      : rows_(rows), families_(families == nullptr) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (!rows[i].resolved.skipped.empty() || !rows[i].is_time()) continue;
       used_.push_back(i);
@@ -44,15 +55,18 @@ class Fitter {
       add(stacks_, stack_name(i));
     }
     // An unknown stack keeps the defaults.
-    problem_.num_parameters = devices_.size() * platform::num_device_parameters + stacks_.size() * platform::num_stack_parameters;
+    problem_.num_parameters =
+        devices_.size() * platform::num_device_parameters + stacks_.size() * platform::num_stack_parameters;
     const double narrower = families ? within_family : 1;
     for (const std::string& name : devices_) {
       platform::DeviceEfficiency device = families ? families->device(name) : platform::DeviceEfficiency{};
-      for (std::size_t k = 0; k < platform::num_device_parameters; ++k) add_prior(*parameters(device)[k], device_priors[k], narrower);
+      for (std::size_t k = 0; k < platform::num_device_parameters; ++k)
+        add_prior(*parameters(device)[k], device_priors[k], narrower);
     }
     for (const std::string& name : stacks_) {
       platform::StackBehaviour stack = families ? families->stack(name) : platform::StackBehaviour{};
-      for (std::size_t k = 0; k < platform::num_stack_parameters; ++k) add_prior(*parameters(stack)[k], stack_priors[k], narrower);
+      for (std::size_t k = 0; k < platform::num_stack_parameters; ++k)
+        add_prior(*parameters(stack)[k], stack_priors[k], narrower);
     }
   }
 
@@ -65,11 +79,17 @@ class Fitter {
     p.residual = [&](std::size_t i, const std::vector<double>& x) {
       return std::log(predicted(rows[i], x) / rows_[rows[i]].row.measured);
     };
+    // A stack counts as a hundred rows at most, so that one large series does not decide for its device.
+    std::map<std::string, int> count;
+    for (std::size_t i : rows) ++count[rows_[i].resolved.facts.name];
+    for (std::size_t i : rows) p.weight.push_back(std::min(1.0, 100.0 / count[rows_[i].resolved.facts.name]));
     for (std::size_t i : rows) {
       std::vector<std::size_t> on;
       const std::size_t d = index(devices_, device_name(i)), s = index(stacks_, stack_name(i));
-      for (std::size_t k = 0; k < platform::num_device_parameters; ++k) on.push_back(d * platform::num_device_parameters + k);
-      for (std::size_t k = 0; k < platform::num_stack_parameters; ++k) on.push_back(first_stack() + s * platform::num_stack_parameters + k);
+      for (std::size_t k = 0; k < platform::num_device_parameters; ++k)
+        on.push_back(d * platform::num_device_parameters + k);
+      for (std::size_t k = 0; k < platform::num_stack_parameters; ++k)
+        on.push_back(first_stack() + s * platform::num_stack_parameters + k);
       p.depends_on.push_back(std::move(on));
     }
     return search::fit(p, start.empty() ? problem_.prior : std::move(start), max_iterations).parameters;
@@ -82,7 +102,8 @@ class Fitter {
 
   platform::StackProfile profile(const std::vector<double>& x) const {
     platform::StackProfile p{.name = "published", .devices = {}, .stacks = {}};
-    for (std::size_t d = 0; d < devices_.size(); ++d) p.devices.push_back({.device = devices_[d], .values = device(d, x)});
+    for (std::size_t d = 0; d < devices_.size(); ++d)
+      p.devices.push_back({.device = devices_[d], .values = device(d, x)});
     for (std::size_t s = 0; s < stacks_.size(); ++s)
       if (!stacks_[s].empty()) p.stacks.push_back({.name = stacks_[s], .values = stack(s, x)});
     return p;
@@ -111,14 +132,16 @@ class Fitter {
   platform::DeviceEfficiency device(std::size_t d, const std::vector<double>& x) const {
     platform::DeviceEfficiency e;
     const auto slots = parameters(e);
-    for (std::size_t k = 0; k < slots.size(); ++k) *slots[k] = from_scale(x[d * slots.size() + k], device_priors[k].scale);
+    for (std::size_t k = 0; k < slots.size(); ++k)
+      *slots[k] = from_scale(x[d * slots.size() + k], device_priors[k].scale);
     return e;
   }
   platform::StackBehaviour stack(std::size_t s, const std::vector<double>& x) const {
     platform::StackBehaviour b;
     if (stacks_[s].empty()) return b;
     const auto slots = parameters(b);
-    for (std::size_t k = 0; k < slots.size(); ++k) *slots[k] = from_scale(x[first_stack() + s * slots.size() + k], stack_priors[k].scale);
+    for (std::size_t k = 0; k < slots.size(); ++k)
+      *slots[k] = from_scale(x[first_stack() + s * slots.size() + k], stack_priors[k].scale);
     return b;
   }
 
@@ -143,7 +166,8 @@ Calibration calibrate(const std::vector<PreparedRow>& rows, const CalibrationOpt
   say(fmt::format("fitting {} rows", used.size()));
   // Families first, then each device and release near its family. Returns predictions of the rows that `wanted` says.
   std::vector<double> family_start;
-  const auto fit = [&](const std::vector<std::size_t>& kept, int iterations, std::vector<double>& into, const auto& wanted) {
+  const auto fit = [&](const std::vector<std::size_t>& kept, int iterations, std::vector<double>& into,
+                       const auto& wanted) {
     const std::vector<double> of_families = families.fit_to(kept, family_start, iterations);
     const platform::StackProfile around = families.profile(of_families);
     Fitter members(rows, &around);
@@ -153,9 +177,12 @@ Calibration calibrate(const std::vector<PreparedRow>& rows, const CalibrationOpt
     if (family_start.empty()) family_start = of_families;
     platform::StackProfile profile = members.profile(x);
     for (const auto& d : around.devices)
-      if (std::none_of(profile.devices.begin(), profile.devices.end(), [&](const auto& e) { return e.device == d.device; })) profile.devices.push_back(d);
+      if (std::none_of(profile.devices.begin(), profile.devices.end(),
+                       [&](const auto& e) { return e.device == d.device; }))
+        profile.devices.push_back(d);
     for (const auto& s : around.stacks)
-      if (std::none_of(profile.stacks.begin(), profile.stacks.end(), [&](const auto& e) { return e.name == s.name; })) profile.stacks.push_back(s);
+      if (std::none_of(profile.stacks.begin(), profile.stacks.end(), [&](const auto& e) { return e.name == s.name; }))
+        profile.stacks.push_back(s);
     return profile;
   };
   out.profile = fit(used, options.max_iterations, out.fitted, [](std::size_t) { return true; });

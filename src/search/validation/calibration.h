@@ -1,5 +1,6 @@
-// Fits a stack profile to published rows: eight parameters a device and three a stack, all of them together, each kept near
-// its default by a prior. Row errors are logarithms of predicted over measured; outliers hardly count.
+// Fits a stack profile to published rows: eight parameters a device and three a stack, all of them together, each kept
+// near its default by a prior. Row errors are logarithms of predicted over measured; outliers hardly count, and a stack
+// counts as a hundred rows at most.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,8 +13,8 @@ namespace trireme::search {
 
 struct CalibrationOptions {
   int max_iterations = 60;
-  bool leave_models_out = true;   // one more fit a model, without its rows
-  int folds = 5;                  // and this many fits, each without every n-th row; 0: none
+  bool leave_models_out = true;                      // one more fit a model, without its rows
+  int folds = 5;                                     // and this many fits, each without every n-th row; 0: none
   std::function<void(const std::string&)> progress;  // a line of text; may be empty
 };
 

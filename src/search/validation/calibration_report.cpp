@@ -24,9 +24,11 @@ void add(Errors& e, const Calibration& c, const PreparedRow& row, std::size_t i)
 
 nlohmann::json show(const std::string& name, const Errors& e) {
   const auto of = [](const std::vector<double>& v) {
-    return v.empty() ? nlohmann::json(nullptr) : nlohmann::json{{"n", v.size()}, {"mape", mean(v)}, {"median_ape", median(v)}};
+    return v.empty() ? nlohmann::json(nullptr)
+                     : nlohmann::json{{"n", v.size()}, {"mape", mean(v)}, {"median_ape", median(v)}};
   };
-  return {{"name", name}, {"fitted", of(e.fitted)}, {"model_left_out", of(e.model_out)}, {"row_left_out", of(e.row_out)}};
+  return {
+      {"name", name}, {"fitted", of(e.fitted)}, {"model_left_out", of(e.model_out)}, {"row_left_out", of(e.row_out)}};
 }
 
 // Whether other models were measured on a row's stack and on its device: what a fit without its model can know of them.
@@ -40,7 +42,8 @@ bool known_without_its_model(const Calibration& c, const std::vector<PreparedRow
   return stack && device;
 }
 
-std::map<std::string, std::map<std::string, Errors>> tables(const Calibration& c, const std::vector<PreparedRow>& rows) {
+std::map<std::string, std::map<std::string, Errors>> tables(const Calibration& c,
+                                                            const std::vector<PreparedRow>& rows) {
   std::map<std::string, std::map<std::string, Errors>> out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (c.fitted[i] <= 0) continue;
@@ -68,10 +71,15 @@ nlohmann::json to_json(const Calibration& c, const std::vector<PreparedRow>& row
   const auto value = [](double v) { return v > 0 ? nlohmann::json(v) : nlohmann::json(nullptr); };
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (c.fitted[i] > 0)
-      j["rows"].push_back({{"id", rows[i].row.id}, {"unit", rows[i].row.unit}, {"measured", rows[i].row.measured},
-                           {"fitted", c.fitted[i]}, {"model_left_out", value(c.model_left_out[i])},
-                           {"row_left_out", value(c.row_left_out[i])}, {"model", rows[i].resolved.setting.model.name},
-                           {"stack", rows[i].resolved.facts.name}, {"device", rows[i].device()}});
+      j["rows"].push_back({{"id", rows[i].row.id},
+                           {"unit", rows[i].row.unit},
+                           {"measured", rows[i].row.measured},
+                           {"fitted", c.fitted[i]},
+                           {"model_left_out", value(c.model_left_out[i])},
+                           {"row_left_out", value(c.row_left_out[i])},
+                           {"model", rows[i].resolved.setting.model.name},
+                           {"stack", rows[i].resolved.facts.name},
+                           {"device", rows[i].device()}});
   return j;
 }
 
@@ -83,7 +91,8 @@ std::string to_text(const Calibration& c, const std::vector<PreparedRow>& rows) 
   for (const auto& [by, groups] : tables(c, rows)) {
     out += fmt::format("\n{:<40} {:>5} {:>16} {:>16} {:>16}\n", by, "rows", "fitted", "model left out", "row left out");
     for (const auto& [name, e] : groups)
-      out += fmt::format("{:<40} {:>5} {:>16} {:>16} {:>16}\n", name, e.fitted.size(), cell(e.fitted), cell(e.model_out), cell(e.row_out));
+      out += fmt::format("{:<40} {:>5} {:>16} {:>16} {:>16}\n", name, e.fitted.size(), cell(e.fitted),
+                         cell(e.model_out), cell(e.row_out));
   }
   return out;
 }

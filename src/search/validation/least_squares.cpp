@@ -7,8 +7,12 @@ namespace trireme::search {
 namespace {
 
 // Cauchy's loss of r, and the weight that makes a square of it.
-double loss(double r, double scale) { return scale * scale * std::log1p(r * r / (scale * scale)); }
-double loss_weight(double r, double scale) { return 1 / (1 + r * r / (scale * scale)); }
+double loss(double r, double scale) {
+  return scale * scale * std::log1p(r * r / (scale * scale));
+}
+double loss_weight(double r, double scale) {
+  return 1 / (1 + r * r / (scale * scale));
+}
 
 // Solves a x = b for a symmetric positive matrix (n x n, by rows) by Cholesky's factorisation; false where it isn't.
 bool solve(std::vector<double> a, std::vector<double> b, std::size_t n, std::vector<double>& x) {

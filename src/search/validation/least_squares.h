@@ -14,7 +14,7 @@ struct LeastSquaresProblem {
   std::vector<double> weight;                  // of each residual; empty: 1
   // Residuals far beyond this count by their logarithm only (Cauchy's loss, Black and Rangarajan 1996).
   double scale = 0.15;
-  double unit = 0.05;                          // the residual that counts as one deviation
+  double unit = 0.05;  // the residual that counts as one deviation
 };
 
 struct LeastSquaresResult {

@@ -57,7 +57,8 @@ std::vector<std::int64_t> pipeline_layout(const std::string& text, int pieces, i
       if (c == '|') layers.push_back(0);
       if (c == 't') ++layers.back();
     }
-    if (static_cast<int>(layers.size()) == pieces && std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) == num_layers)
+    if (static_cast<int>(layers.size()) == pieces &&
+        std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) == num_layers)
       return layers;
   }
   return {};

@@ -17,7 +17,8 @@ const platform::PlatformSpec& PlatformLibrary::get(const std::string& name) {
   return loaded_.emplace(name, platform::load_platform(folder_ / (name + ".toml"))).first->second;
 }
 
-std::vector<PreparedRow> prepare(const std::vector<Row>& rows, const FindModel& find_model, PlatformLibrary& platforms) {
+std::vector<PreparedRow> prepare(const std::vector<Row>& rows, const FindModel& find_model,
+                                 PlatformLibrary& platforms) {
   std::vector<PreparedRow> out;
   std::map<std::string, std::shared_ptr<const sim::CompiledGrid>> grids;
   std::vector<std::shared_ptr<const sim::StepModel>> models;
@@ -32,7 +33,8 @@ std::vector<PreparedRow> prepare(const std::vector<Row>& rows, const FindModel& 
     for (const auto& m : models)
       if (m->setting() == s) p.model = m;
     if (p.model) continue;
-    auto& grid = grids[fmt::format("{} {} {} {}", s.layout.schedule, s.layout.pp, s.layout.virtual_stages, s.batch.num_micro_batches(s.layout.dp))];
+    auto& grid = grids[fmt::format("{} {} {} {}", s.layout.schedule, s.layout.pp, s.layout.virtual_stages,
+                                   s.batch.num_micro_batches(s.layout.dp))];
     try {
       if (!grid) grid = sim::compile_grid(s);
       p.model = std::make_shared<sim::StepModel>(s, grid);
@@ -52,13 +54,17 @@ double in_unit(const PreparedRow& p, double step_s) {
   const double tokens = double(s.batch.global_batch) * double(s.batch.sequence_length) * p.resolved.counted_share;
   const double rate = tokens / step_s / s.num_devices;
   switch (p.row.quantity) {
-    case Quantity::step_s: return p.row.unit.starts_with("ms") ? step_s * 1e3 : step_s;
-    case Quantity::tokens_per_s: return rate;
-    case Quantity::tflops: return rate * p.resolved.flops_per_token / 1e12;
+    case Quantity::step_s:
+      return p.row.unit.starts_with("ms") ? step_s * 1e3 : step_s;
+    case Quantity::tokens_per_s:
+      return rate;
+    case Quantity::tflops:
+      return rate * p.resolved.flops_per_token / 1e12;
     case Quantity::mfu:
       return 100 * rate * p.resolved.flops_per_token / p.platform->datasheet.peak(sim::name_of(s.precision.compute));
     case Quantity::allocated_GiB:
-    case Quantity::reserved_GiB: break;
+    case Quantity::reserved_GiB:
+      break;
   }
   return 0;
 }
@@ -75,14 +81,17 @@ double predict(const PreparedRow& p, const platform::DeviceEfficiency& device, c
 double predict_memory(const PreparedRow& p) {
   const sim::Setting& s = p.resolved.setting;
   const plan::Schedule schedule = sim::schedule_of(s);
-  const sim::MemoryEstimate e = sim::estimate_memory(s, schedule, memory_profile_of(p.resolved.facts.name), {.items = false});
+  const sim::MemoryEstimate e =
+      sim::estimate_memory(s, schedule, memory_profile_of(p.resolved.facts.name), {.items = false});
   return (p.row.quantity == Quantity::allocated_GiB ? e.allocated_bytes() : e.reserved_bytes()) / GiB;
 }
 
 double predict_by_utilisation(const PreparedRow& p, double utilisation) {
   const sim::Setting& s = p.resolved.setting;
-  const double flops = double(s.batch.global_batch) * double(s.batch.sequence_length) * p.resolved.counted_share * p.resolved.flops_per_token;
-  return in_unit(p, flops / (utilisation * p.platform->datasheet.peak(sim::name_of(s.precision.compute)) * s.num_devices));
+  const double flops = double(s.batch.global_batch) * double(s.batch.sequence_length) * p.resolved.counted_share *
+                       p.resolved.flops_per_token;
+  return in_unit(p,
+                 flops / (utilisation * p.platform->datasheet.peak(sim::name_of(s.precision.compute)) * s.num_devices));
 }
 
 double utilisation_of(const PreparedRow& p) {

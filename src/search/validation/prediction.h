@@ -36,7 +36,8 @@ struct PreparedRow {
 };
 
 // What a row leaves blank of recomputation and overlap is taken from the nearest of `references` (and of the rows) that
-// has the same model, hardware, format and layout and says it: the same recipe in another release. It stays an assumption.
+// has the same model, hardware, format and layout and says it: the same recipe in another release. It stays an
+// assumption.
 void borrow_blanks(std::vector<Row>& rows, const std::vector<Row>& references, const FindModel& find_model);
 
 // Rows with equal settings share a step model, those with equal schedules a grid.

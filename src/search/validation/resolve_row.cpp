@@ -10,7 +10,9 @@ namespace trireme::search {
 
 namespace {
 
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
 
 // Which format, "" for one that nobody knows.
 std::string compute_format(const std::string& precision) {
@@ -51,24 +53,34 @@ void set_recompute(const Row& row, ResolvedRow& out) {
     return;
   } else if (text.starts_with("full")) {
     l.recompute.add(Recompute::layer);
-    if (has(text, "1 layer per virtual stage")) l.recompute_layers = 1;
-    else if (has(text, "block") && !has(text, "all layers")) l.recompute_layers = std::max(1, first_number(text));
+    if (has(text, "1 layer per virtual stage"))
+      l.recompute_layers = 1;
+    else if (has(text, "block") && !has(text, "all layers"))
+      l.recompute_layers = std::max(1, first_number(text));
     else if (const int layers = has(text, "layers") && !has(text, "(all") ? first_number(text) : 0)
       l.recompute_layers = std::max(1, static_cast<int>(std::lround(double(layers) / (l.pp * l.virtual_stages))));
     if (has(text, "activation function")) l.recompute.add(Recompute::activation);
   } else if (const auto colon = text.find(':'); text.starts_with("selective") && colon != std::string::npos) {
     std::istringstream words(text.substr(colon + 1));
     for (std::string word; std::getline(words, word, '+');) {
-      if (has(word, "mla_up")) l.recompute.add(Recompute::mla_up_projection);
-      else if (has(word, "layernorm") || word == "norm") l.recompute.add(Recompute::norm);
-      else if (has(word, "moe_act")) l.recompute.add(Recompute::activation);
-      else if (has(word, "core_attn")) l.recompute.add(Recompute::core_attention);
-      else if (word == "moe") l.recompute.add(Recompute::moe);
-      else if (word == "mlp") l.recompute.add(Recompute::mlp);
+      if (has(word, "mla_up"))
+        l.recompute.add(Recompute::mla_up_projection);
+      else if (has(word, "layernorm") || word == "norm")
+        l.recompute.add(Recompute::norm);
+      else if (has(word, "moe_act"))
+        l.recompute.add(Recompute::activation);
+      else if (has(word, "core_attn"))
+        l.recompute.add(Recompute::core_attention);
+      else if (word == "moe")
+        l.recompute.add(Recompute::moe);
+      else if (word == "mlp")
+        l.recompute.add(Recompute::mlp);
     }
   } else if (text.starts_with("selective")) {
-    if (has(text, "core-attn") || has(text, "attention")) l.recompute.add(Recompute::core_attention);
-    else if (!has(text, "not recomputed")) l.recompute = out.facts.selective;
+    if (has(text, "core-attn") || has(text, "attention"))
+      l.recompute.add(Recompute::core_attention);
+    else if (!has(text, "not recomputed"))
+      l.recompute = out.facts.selective;
   }
 }
 
@@ -83,8 +95,10 @@ void set_sharding(const Row& row, ResolvedRow& out) {
   } else if (has(text, "FSDP") || has(text, "HSDP") || has(text, "ZeRO-3")) {
     l.sharding = plan::Sharding::parameters;
     if (has(text, "HSDP")) l.shard_degree = 8;
-    if (const auto group = text.find("shard group"); group != std::string::npos) l.shard_degree = first_number(text, group);
-    if (const auto maxtext = text.find("MaxText FSDP"); maxtext != std::string::npos) l.shard_degree = first_number(text);
+    if (const auto group = text.find("shard group"); group != std::string::npos)
+      l.shard_degree = first_number(text, group);
+    if (const auto maxtext = text.find("MaxText FSDP"); maxtext != std::string::npos)
+      l.shard_degree = first_number(text);
     l.shard_degree = std::min(l.shard_degree, l.dp * l.cp);
   } else if (has(text, "distributed optimizer") || has(text, "ZeRO-1")) {
     l.sharding = plan::Sharding::optimizer;
@@ -103,23 +117,29 @@ void set_overlap_and_execution(const Row& row, ResolvedRow& out) {
   l.overlap.tensor = (f.overlap_tensor || has(o, "sync TP") || has(o, "syncTP") || has(o, "TP overlap")) &&
                      !has(o, "no TP") && !has(o, "vanilla TP");
   l.overlap.pipeline = f.overlap_pipeline;
-  l.overlap.experts = ((has(o, "EP a2a overlap") || has(o, "EP overlap")) && !has(o, "no EP overlap")) || has(o, "A2A_OVERLAP=1");
+  l.overlap.experts =
+      ((has(o, "EP a2a overlap") || has(o, "EP overlap")) && !has(o, "no EP overlap")) || has(o, "A2A_OVERLAP=1");
   const bool dedup = has(o, "ybrid") || has(o, "eepEP") || has(o, "eepep");
   const bool flat = has(o, "alltoall") || has(o, "AlltoAll") || has(o, "A2A (NCCL)") || has(o, "NCCL");
   l.all_to_all = has(o, "dispatcher allgather") || has(o, "(allgather)") ? "allgather"
-                 : dedup || (f.dedup_exchange && !flat)                     ? "dedup"
-                                                                            : "flat";
+                 : dedup || (f.dedup_exchange && !flat)                  ? "dedup"
+                                                                         : "flat";
   if (out.setting.layout.ep > 1 && !dedup && !flat) out.assumptions.push_back("dispatch");
-  if (has(o, "full_iteration") || has(o, "full-iteration")) e.graphs = sim::Graphs::whole;
-  else if (has(o, "CUDA graph")) e.graphs = sim::Graphs::parts;
+  if (has(o, "full_iteration") || has(o, "full-iteration"))
+    e.graphs = sim::Graphs::whole;
+  else if (has(o, "CUDA graph"))
+    e.graphs = sim::Graphs::parts;
   e.fused_attention = f.fused_attention, e.fused_loss = f.fused_loss, e.launches_by_expert = f.launches_by_expert;
   // Cumulative optimisations name only what each step adds; graphs came with the fifth.
-  if (const auto step = row.notes.find("cumulative step "); step != std::string::npos && std::atoi(row.notes.c_str() + step + 16) >= 5)
+  if (const auto step = row.notes.find("cumulative step ");
+      step != std::string::npos && std::atoi(row.notes.c_str() + step + 16) >= 5)
     e.graphs = sim::Graphs::parts;
   if (out.setting.model.attention.sinks && has(row.notes, "cuDNN regression")) e.fused_attention = false;
   // Only scores that reach memory are worth dropping alone.
-  if (out.setting.layout.recompute.has(plan::Recompute::core_attention) && has(row.recompute, "core_attn")) e.fused_attention = false;
-  e.reads_counts = out.setting.model.moe.num_experts > 0 && e.graphs != sim::Graphs::whole && !has(o, "sync-free") && !has(row.model, "capacity");
+  if (out.setting.layout.recompute.has(plan::Recompute::core_attention) && has(row.recompute, "core_attn"))
+    e.fused_attention = false;
+  e.reads_counts = out.setting.model.moe.num_experts > 0 && e.graphs != sim::Graphs::whole && !has(o, "sync-free") &&
+                   !has(row.model, "capacity");
   if (has(row.notes, "LoRA")) e.frozen_weights = true;
   if (has(row.notes, "natural routing") || has(row.notes, "(unbalanced) routing")) {
     // Nobody says how uneven; a coefficient of variation of a half is what first thousands of steps show.
@@ -132,11 +152,12 @@ void set_overlap_and_execution(const Row& row, ResolvedRow& out) {
 
 std::optional<model::ModelSpec> gpt_by_sizes(const std::string& name) {
   int hidden = 0, layers = 0, heads = 0;
-  if (std::sscanf(name.c_str(), "GPT h=%d L=%d a=%d", &hidden, &layers, &heads) != 3 || hidden < 1 || layers < 1 || heads < 1 ||
-      hidden % heads != 0)
+  if (std::sscanf(name.c_str(), "GPT h=%d L=%d a=%d", &hidden, &layers, &heads) != 3 || hidden < 1 || layers < 1 ||
+      heads < 1 || hidden % heads != 0)
     return std::nullopt;
   model::ModelSpec m;
-  m.name = name, m.vocab_size = 51200, m.hidden = hidden, m.num_layers = m.num_dense_layers = layers, m.dense_ffn = 4 * hidden;
+  m.name = name, m.vocab_size = 51200, m.hidden = hidden, m.num_layers = m.num_dense_layers = layers,
+  m.dense_ffn = 4 * hidden;
   m.tied_embeddings = true, m.gated = false, m.activation = model::Activation::gelu, m.norm = model::NormKind::layer;
   m.mlp_bias = true, m.learned_positions = 2048;
   m.attention.num_heads = m.attention.num_kv_heads = heads, m.attention.head_dim = hidden / heads;
@@ -153,7 +174,8 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
     return out;
   };
   if (row.scorable != "yes") return skip(row.scorable.starts_with("no: ") ? row.scorable.substr(4) : row.scorable);
-  if (!row.devices || !row.micro_batch || !row.global_batch || !row.sequence) return skip("devices, batch or sequence are missing");
+  if (!row.devices || !row.micro_batch || !row.global_batch || !row.sequence)
+    return skip("devices, batch or sequence are missing");
   out.platform = platform_of(row);
   if (out.platform.empty()) return skip("hardware \"" + row.hardware + "\" is not described");
   std::string reason;
@@ -165,18 +187,21 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
   s.model = *model, s.num_devices = *row.devices;
   s.batch = {.sequence_length = *row.sequence, .micro_batch = *row.micro_batch, .global_batch = *row.global_batch};
   plan::LayoutSpec& l = s.layout;
-  l.tp = row.tp.value_or(1), l.pp = row.pp.value_or(1), l.cp = row.cp.value_or(1), l.ep = row.ep.value_or(1), l.etp = row.etp.value_or(out.facts.experts_cut_with_tp ? l.tp : 1);
+  l.tp = row.tp.value_or(1), l.pp = row.pp.value_or(1), l.cp = row.cp.value_or(1), l.ep = row.ep.value_or(1),
+  l.etp = row.etp.value_or(out.facts.experts_cut_with_tp ? l.tp : 1);
   if (!row.tp || !row.pp) out.assumptions.push_back("tensor or pipeline degree");
   l.virtual_stages = l.pp > 1 ? row.vpp.value_or(1) : 1;
   const int ranks = l.tp * l.pp * l.cp;
-  if (s.num_devices % ranks != 0) return skip(fmt::format("{} devices are no multiple of tp x pp x cp = {}", s.num_devices, ranks));
+  if (s.num_devices % ranks != 0)
+    return skip(fmt::format("{} devices are no multiple of tp x pp x cp = {}", s.num_devices, ranks));
   l.dp = s.num_devices / ranks;
   if (row.dp && *row.dp < l.dp && l.dp % *row.dp == 0) {
     // Ranks beyond tp x pp x cp x dp hold copies of the data.
     out.counted_share = double(*row.dp) / l.dp;
     s.batch.global_batch = s.batch.global_batch * l.dp / *row.dp;
   }
-  if (s.model.moe.num_experts == 0) l.ep = l.etp = 1;
+  if (s.model.moe.num_experts == 0)
+    l.ep = l.etp = 1;
   else if (!row.ep) {
     // As many as the stage's ranks and the experts allow: what such sources do where they say.
     for (int ep = 1; ep <= std::min(s.model.moe.num_experts, l.dp * l.cp * l.tp / l.etp); ++ep)
@@ -186,7 +211,8 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
   if (l.ep > 1 && (std::int64_t{1} * l.dp * l.cp * l.tp) % (l.ep * l.etp) != 0)
     return skip(fmt::format("ep x etp = {} does not divide the {} ranks of a stage", l.ep * l.etp, l.dp * l.cp * l.tp));
   if (s.batch.global_batch % (s.batch.micro_batch * l.dp) != 0)
-    return skip(fmt::format("a global batch of {} is no multiple of micro-batch x dp = {}", s.batch.global_batch, s.batch.micro_batch * l.dp));
+    return skip(fmt::format("a global batch of {} is no multiple of micro-batch x dp = {}", s.batch.global_batch,
+                            s.batch.micro_batch * l.dp));
   const std::int64_t micro_batches = s.batch.num_micro_batches(l.dp);
   l.sequence_parallel = out.facts.sequence_parallel;
 
@@ -202,7 +228,8 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
   if (format == "mxfp8" || format == "nvfp4" || has(row.notes, "fp8 all-gather") || has(row.overlap, "fp8 all-gather"))
     s.precision.gather_bytes = 1;
   if (has(row.notes, "Muon")) s.precision.moment_bytes = 4, l.matrix_owners = true;
-  if (has(row.notes, "w/o MTP") || has(row.notes, "without MTP") || has(row.overlap, "no MTP") || has(row.notes, "MTP off"))
+  if (has(row.notes, "w/o MTP") || has(row.notes, "without MTP") || has(row.overlap, "no MTP") ||
+      has(row.notes, "MTP off"))
     s.model.mtp_depth = 0;
   else if (has(row.notes, "includes 1 MTP") || has(row.notes, "includes MTP"))
     s.model.mtp_depth = std::max(1, s.model.mtp_depth);

@@ -16,10 +16,10 @@ struct ResolvedRow {
   sim::Setting setting;
   StackFacts facts;
   std::string platform;
-  double flops_per_token = 0;         // by the source's convention
-  double counted_share = 1;           // of the setting's tokens that the source counts (copies of data count once)
+  double flops_per_token = 0;            // by the source's convention
+  double counted_share = 1;              // of the setting's tokens that the source counts (copies of data count once)
   std::vector<std::string> assumptions;  // what the source does not say
-  std::string skipped;                // why it can't be predicted; empty: it can
+  std::string skipped;                   // why it can't be predicted; empty: it can
 };
 
 // Gives a model by a source's name, or says why there is none.
@@ -34,8 +34,8 @@ std::optional<model::ModelSpec> gpt_by_sizes(const std::string& name);
 // text, or where it has another number of pieces.
 std::vector<std::int64_t> pipeline_layout(const std::string& text, int pieces, int num_layers);
 
-// Layers of each piece where they don't divide: as many on each as the first need, the last fewer (room for the head and
-// MTP blocks), as Megatron-Bridge cuts DeepSeek-V3. Empty where they divide.
+// Layers of each piece where they don't divide: as many on each as the first need, the last fewer (room for the head
+// and MTP blocks), as Megatron-Bridge cuts DeepSeek-V3. Empty where they divide.
 std::vector<std::int64_t> uneven_pieces(int pieces, int num_layers, int mtp_depth);
 
 }  // namespace trireme::search

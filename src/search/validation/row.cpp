@@ -24,11 +24,16 @@ void measured_throughput(const CsvTable& in, std::size_t i, Row& row) {
   row.tokens_per_s = in.number(i, "tokens_per_s_per_device");
   row.tflops = in.number(i, "tflops_per_device");
   const auto step = in.number(i, "step_time_s"), mfu = in.number(i, "mfu_percent");
-  if (step) set_measured(row, Quantity::step_s, *step, "s");
-  else if (row.tokens_per_s) set_measured(row, Quantity::tokens_per_s, *row.tokens_per_s, "tokens/s/device");
-  else if (row.tflops) set_measured(row, Quantity::tflops, *row.tflops, "TFLOP/s/device");
-  else if (mfu) set_measured(row, Quantity::mfu, *mfu, "% MFU");
-  else if (row.scorable == "yes") row.scorable = "no: no measured value";
+  if (step)
+    set_measured(row, Quantity::step_s, *step, "s");
+  else if (row.tokens_per_s)
+    set_measured(row, Quantity::tokens_per_s, *row.tokens_per_s, "tokens/s/device");
+  else if (row.tflops)
+    set_measured(row, Quantity::tflops, *row.tflops, "TFLOP/s/device");
+  else if (mfu)
+    set_measured(row, Quantity::mfu, *mfu, "% MFU");
+  else if (row.scorable == "yes")
+    row.scorable = "no: no measured value";
 }
 
 void measured_value(const CsvTable& in, std::size_t i, Row& row) {
@@ -41,13 +46,20 @@ void measured_value(const CsvTable& in, std::size_t i, Row& row) {
     if (row.scorable == "yes") row.scorable = "no: not a number: " + in.text(i, "measured_value");
   }
   row.unit = unit, row.measured = value;
-  if (unit == "s/iter") row.quantity = Quantity::step_s;
-  else if (unit == "ms/iter") row.quantity = Quantity::step_s;
-  else if (unit == "tokens/s/GPU") row.quantity = Quantity::tokens_per_s;
-  else if (unit == "model TFLOP/s/GPU") row.quantity = Quantity::tflops;
-  else if (unit == "GiB max_allocated") row.quantity = Quantity::allocated_GiB;
-  else if (unit == "GiB max_reserved") row.quantity = Quantity::reserved_GiB;
-  else if (row.scorable == "yes") row.scorable = "no: unit " + unit;
+  if (unit == "s/iter")
+    row.quantity = Quantity::step_s;
+  else if (unit == "ms/iter")
+    row.quantity = Quantity::step_s;
+  else if (unit == "tokens/s/GPU")
+    row.quantity = Quantity::tokens_per_s;
+  else if (unit == "model TFLOP/s/GPU")
+    row.quantity = Quantity::tflops;
+  else if (unit == "GiB max_allocated")
+    row.quantity = Quantity::allocated_GiB;
+  else if (unit == "GiB max_reserved")
+    row.quantity = Quantity::reserved_GiB;
+  else if (row.scorable == "yes")
+    row.scorable = "no: unit " + unit;
   if (row.scorable == "yes" && value <= 0) row.scorable = "no: no measured value";
 }
 
@@ -56,7 +68,8 @@ void measured_value(const CsvTable& in, std::size_t i, Row& row) {
 std::vector<Row> read_rows(const std::filesystem::path& path) {
   const CsvTable in = CsvTable::from_file(path);
   const bool one_value = in.has_column("measured_value");
-  in.require_columns({"model", "hardware", one_value ? "n_gpus" : "n_devices", one_value ? "unit" : "tokens_per_s_per_device"});
+  in.require_columns(
+      {"model", "hardware", one_value ? "n_gpus" : "n_devices", one_value ? "unit" : "tokens_per_s_per_device"});
   std::vector<Row> rows;
   for (std::size_t i = 0; i < in.num_rows(); ++i) {
     Row r;

@@ -1,5 +1,6 @@
 // Published measurements as rows, from either kind of table: training throughput with a row's several values, or one
-// measured value and its unit a row (docs/validation.md lists the columns). A field that the table leaves blank is empty.
+// measured value and its unit a row (docs/validation.md lists the columns). A field that the table leaves blank is
+// empty.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -11,19 +12,19 @@ namespace trireme::search {
 enum class Quantity { step_s, tokens_per_s, tflops, mfu, allocated_GiB, reserved_GiB };
 
 struct Row {
-  std::string id;      // from the file, else the number of its line
+  std::string id;  // from the file, else the number of its line
   int line = 0;
   std::string source, date, model, hardware, precision;
   std::optional<int> devices, tp, pp, vpp, cp, ep, etp, dp;
   std::optional<long long> micro_batch, global_batch, sequence;
   std::string sharding, recompute, overlap, notes;
-  std::string scorable;                 // "yes", or why not
-  Quantity quantity = Quantity::step_s; // of `measured`
-  double measured = 0;                  // in `unit`
-  std::string unit;                     // "s", "ms/iter", "tokens/s/device", "TFLOP/s/device", "% MFU", "GiB max_allocated"
+  std::string scorable;                  // "yes", or why not
+  Quantity quantity = Quantity::step_s;  // of `measured`
+  double measured = 0;                   // in `unit`
+  std::string unit;  // "s", "ms/iter", "tokens/s/device", "TFLOP/s/device", "% MFU", "GiB max_allocated"
   std::optional<double> tokens_per_s, tflops;  // where the table has them beside `measured`
   std::string predicted_by_source;
-  std::vector<std::string> borrowed;    // what other rows lent it (borrow_blanks)
+  std::vector<std::string> borrowed;  // what other rows lent it (borrow_blanks)
 };
 
 // In file order. ConfigError where the columns are neither kind's, or a number is malformed (file and line).

@@ -6,7 +6,9 @@ namespace trireme::search {
 
 namespace {
 
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
 
 // "… NeMo 26.04.01 …" or "… 26.04 NeMo Container …" -> "26.04.01"
 std::string release(const std::string& text) {
@@ -65,7 +67,8 @@ StackFacts facts_of(const Row& row) {
   if (family("megatron_bridge")) {
     f.overlap_tensor = true, f.reduce_bytes = 2, f.dedup_exchange = true;
   } else if (family("megatron_deepspeed_2022") || family("megatron_lm_2022")) {
-    f.sharding = plan::Sharding::none, f.sequence_parallel = has(row.recompute, "SP") || has(row.recompute, "sequence parallel");
+    f.sharding = plan::Sharding::none,
+    f.sequence_parallel = has(row.recompute, "SP") || has(row.recompute, "sequence parallel");
     f.fused_attention = f.fused_loss = f.overlap_gradients = false;
     f.overlap_pipeline = false;
     f.reduce_bytes = family("megatron_lm") ? 4 : 2;
@@ -97,7 +100,8 @@ StackFacts facts_of(const Row& row) {
 platform::MemoryProfile memory_profile_of(const std::string& stack) {
   const auto family = [&](const char* prefix) { return stack.starts_with(prefix); };
   if (family("megatron_lm_2022") || family("megatron_deepspeed")) return platform::memory_profile("korthikanti");
-  if (family("megatron") || family("nemo_2") || family("pai_megatron") || family("primus")) return platform::memory_profile("megatron");
+  if (family("megatron") || family("nemo_2") || family("pai_megatron") || family("primus"))
+    return platform::memory_profile("megatron");
   if (family("torchtitan") || family("nemo_automodel") || family("fms")) return platform::memory_profile("torchtitan");
   if (family("mindspeed")) return platform::memory_profile("mindspeed");
   return {};
@@ -110,12 +114,13 @@ std::string platform_of(const Row& row) {
     const char* platform;
   };
   // The first that matches: longer names come before those that they contain.
-  static constexpr std::array rules{Rule{"4x200G", "a100_4x200g"},   Rule{"PCIe", "a100_pcie"},     Rule{"HBM2e", "h100_96gb_hbm2e"},
-                                    Rule{"GB300", "gb300_nvl72"},    Rule{"GB200", "gb200_nvl72"},  Rule{"B300", "dgx_b300"},
-                                    Rule{"B200", "dgx_b200"},        Rule{"GH200", "jupiter"},      Rule{"H200", "dgx_h200"},
-                                    Rule{"H800", "dgx_h800"},        Rule{"H100", "dgx_h100"},      Rule{"A100", "dgx_a100"},
-                                    Rule{"MI250", "frontier"},       Rule{"MI300", "mi300x"},       Rule{"MI325", "mi325x"},
-                                    Rule{"MI355", "mi355x"},         Rule{"910B", "atlas_800t_a2"}, Rule{"Frontier", "frontier"}};
+  static constexpr std::array rules{
+      Rule{"4x200G", "a100_4x200g"}, Rule{"PCIe", "a100_pcie"},     Rule{"HBM2e", "h100_96gb_hbm2e"},
+      Rule{"GB300", "gb300_nvl72"},  Rule{"GB200", "gb200_nvl72"},  Rule{"B300", "dgx_b300"},
+      Rule{"B200", "dgx_b200"},      Rule{"GH200", "jupiter"},      Rule{"H200", "dgx_h200"},
+      Rule{"H800", "dgx_h800"},      Rule{"H100", "dgx_h100"},      Rule{"A100", "dgx_a100"},
+      Rule{"MI250", "frontier"},     Rule{"MI300", "mi300x"},       Rule{"MI325", "mi325x"},
+      Rule{"MI355", "mi355x"},       Rule{"910B", "atlas_800t_a2"}, Rule{"Frontier", "frontier"}};
   // What only the source says of the node.
   if (has(row.source, "vTrain") && has(h, "A100")) return "a100_4x200g";
   if (has(row.source, "KempnerForge") && has(h, "H200")) return "h200_4gpu";

@@ -1,5 +1,5 @@
-// What is known of the software behind a published row: facts, not fits. Which stack it is follows from the row's source;
-// what the row leaves blank is the stack's default, and is then an assumption.
+// What is known of the software behind a published row: facts, not fits. Which stack it is follows from the row's
+// source; what the row leaves blank is the stack's default, and is then an assumption.
 #pragma once
 #include <string>
 
@@ -11,16 +11,16 @@
 namespace trireme::search {
 
 struct StackFacts {
-  std::string name;                 // of the stack profile's entry: "megatron_bridge_26.04"; "" where nobody knows it
+  std::string name;  // of the stack profile's entry: "megatron_bridge_26.04"; "" where nobody knows it
   plan::Sharding sharding = plan::Sharding::optimizer;
-  plan::RecomputeSet recompute;     // where a row doesn't say
-  plan::RecomputeSet selective;     // what "selective" alone means
+  plan::RecomputeSet recompute;  // where a row doesn't say
+  plan::RecomputeSet selective;  // what "selective" alone means
   bool sequence_parallel = true;
   bool overlap_gradients = true, overlap_tensor = false, overlap_pipeline = true;
   bool fused_attention = true, fused_loss = true;
-  bool dedup_exchange = false;      // where a row doesn't say
+  bool dedup_exchange = false;  // where a row doesn't say
   bool launches_by_expert = true;
-  bool experts_cut_with_tp = false; // where a row gives no etp: etp = tp
+  bool experts_cut_with_tp = false;  // where a row gives no etp: etp = tp
   double reduce_bytes = 4;
   model::FlopConvention flops = model::megatron_flops;
 };

@@ -6,7 +6,9 @@
 
 namespace trireme::search {
 
-double mean(const std::vector<double>& v) { return v.empty() ? 0 : std::accumulate(v.begin(), v.end(), 0.0) / v.size(); }
+double mean(const std::vector<double>& v) {
+  return v.empty() ? 0 : std::accumulate(v.begin(), v.end(), 0.0) / v.size();
+}
 
 double median(std::vector<double> v) {
   if (v.empty()) return 0;

@@ -19,17 +19,24 @@ ErrorSummary summarise(const std::vector<const RowResult*>& rows) {
     errors.push_back(std::abs(r->error()));
     if (r->baseline > 0) baseline.push_back(std::abs(r->baseline / r->measured - 1));
   }
-  return {.n = static_cast<int>(rows.size()), .mape = mean(errors), .median_ape = median(errors), .baseline_mape = mean(baseline)};
+  return {.n = static_cast<int>(rows.size()),
+          .mape = mean(errors),
+          .median_ape = median(errors),
+          .baseline_mape = mean(baseline)};
 }
 
-bool slower_is_higher(const PreparedRow& p) { return p.row.quantity == Quantity::step_s; }
+bool slower_is_higher(const PreparedRow& p) {
+  return p.row.quantity == Quantity::step_s;
+}
 
 // Constant utilisation: for each row the median of the others of its device, stack and format (its own where alone).
 void add_baseline(const std::vector<PreparedRow>& rows, std::vector<RowResult>& results) {
   std::map<std::string, std::vector<std::size_t>> alike;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (results[i].skipped.empty() && rows[i].is_time())
-      alike[fmt::format("{} {} {}", results[i].device, results[i].stack, sim::name_of(rows[i].resolved.setting.precision.compute))].push_back(i);
+      alike[fmt::format("{} {} {}", results[i].device, results[i].stack,
+                        sim::name_of(rows[i].resolved.setting.precision.compute))]
+          .push_back(i);
   for (const auto& [key, members] : alike)
     for (std::size_t i : members) {
       std::vector<double> others;
@@ -39,7 +46,8 @@ void add_baseline(const std::vector<PreparedRow>& rows, std::vector<RowResult>& 
     }
 }
 
-std::vector<GroupResult> grouped(const std::vector<RowResult>& rows, const std::function<std::string(const RowResult&)>& name) {
+std::vector<GroupResult> grouped(const std::vector<RowResult>& rows,
+                                 const std::function<std::string(const RowResult&)>& name) {
   std::map<std::string, std::vector<const RowResult*>> groups;
   for (const RowResult& r : rows)
     if (r.skipped.empty() && r.kind == "time") groups[name(r)].push_back(&r);
@@ -55,8 +63,8 @@ std::vector<GroupResult> competing(const std::vector<PreparedRow>& rows, const s
     const RowResult& r = results[i];
     if (!r.skipped.empty() || !rows[i].is_time()) continue;
     const Row& row = rows[i].row;
-    const std::string name = fmt::format("{} | {} | {} x {} | {} | batch {} x {} | {}", r.stack, r.model, r.devices, r.device,
-                                         row.precision, *row.global_batch, *row.sequence, r.unit);
+    const std::string name = fmt::format("{} | {} | {} x {} | {} | batch {} x {} | {}", r.stack, r.model, r.devices,
+                                         r.device, row.precision, *row.global_batch, *row.sequence, r.unit);
     if (!groups.count(name)) order.push_back(name);
     groups[name].push_back(i);
   }
@@ -109,7 +117,8 @@ ValidationResult validate(const std::vector<PreparedRow>& rows, const platform::
     (r.kind == "time" ? time : memory).push_back(&r);
     if (r.assumptions.empty()) firm.push_back(&r);
   }
-  out.all = summarise(all), out.time = summarise(time), out.memory = summarise(memory), out.without_assumptions = summarise(firm);
+  out.all = summarise(all), out.time = summarise(time), out.memory = summarise(memory),
+  out.without_assumptions = summarise(firm);
   return out;
 }
 

@@ -13,18 +13,18 @@ namespace trireme::search {
 struct RowResult {
   std::string id, unit;
   double predicted = 0, measured = 0;
-  std::string skipped;                   // why; empty: predicted
+  std::string skipped;  // why; empty: predicted
   std::vector<std::string> assumptions;
   std::string model, device, stack, kind;  // kind: "time" or "memory"
   int devices = 0;
-  bool calibrated = false;               // the profile knows the device and the stack
-  double baseline = 0;                   // of a constant utilisation: the median of the other rows of device, stack and format
+  bool calibrated = false;  // the profile knows the device and the stack
+  double baseline = 0;      // of a constant utilisation: the median of the other rows of device, stack and format
   double error() const { return predicted / measured - 1; }
 };
 
 struct ErrorSummary {
   int n = 0;
-  double mape = 0, median_ape = 0;       // |predicted / measured - 1|
+  double mape = 0, median_ape = 0;  // |predicted / measured - 1|
   double baseline_mape = 0;
 };
 
@@ -32,13 +32,13 @@ struct ErrorSummary {
 struct GroupResult {
   std::string name;
   ErrorSummary errors;
-  std::optional<double> spearman;        // of throughput; none below three rows
-  std::optional<double> top1_regret;     // how much slower than the fastest the layout measured that is predicted fastest
+  std::optional<double> spearman;     // of throughput; none below three rows
+  std::optional<double> top1_regret;  // how much slower than the fastest the layout measured that is predicted fastest
 };
 
 struct ValidationResult {
-  std::vector<RowResult> rows;           // in file order
-  std::vector<GroupResult> groups;       // layouts that compete
+  std::vector<RowResult> rows;                             // in file order
+  std::vector<GroupResult> groups;                         // layouts that compete
   std::vector<GroupResult> by_stack, by_model, by_device;  // sums of time rows
   ErrorSummary all, time, memory, without_assumptions;
 };

@@ -31,7 +31,9 @@ json groups(const std::vector<GroupResult>& of) {
   return j;
 }
 
-std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
+std::string percent(double x) {
+  return fmt::format("{:.1f} %", 100 * x);
+}
 
 std::string sums(const char* title, const std::vector<GroupResult>& of) {
   std::string out = fmt::format("\n{:<44} {:>5} {:>8} {:>8} {:>13}\n", title, "rows", "MAPE", "median", "constant MFU");
@@ -46,8 +48,15 @@ std::string sums(const char* title, const std::vector<GroupResult>& of) {
 json to_json(const ValidationResult& v) {
   json rows = json::array();
   for (const RowResult& r : v.rows) {
-    json j{{"id", r.id}, {"unit", r.unit}, {"measured", r.measured}, {"model", r.model}, {"device", r.device},
-           {"stack", r.stack}, {"kind", r.kind}, {"assumptions", r.assumptions}, {"calibrated", r.calibrated}};
+    json j{{"id", r.id},
+           {"unit", r.unit},
+           {"measured", r.measured},
+           {"model", r.model},
+           {"device", r.device},
+           {"stack", r.stack},
+           {"kind", r.kind},
+           {"assumptions", r.assumptions},
+           {"calibrated", r.calibrated}};
     j["predicted"] = r.skipped.empty() ? json(r.predicted) : json(nullptr);
     j["skipped"] = r.skipped.empty() ? json(nullptr) : json(r.skipped);
     if (r.baseline > 0) j["constant_mfu"] = r.baseline;
@@ -70,13 +79,14 @@ std::string to_text(const ValidationResult& v) {
   for (const RowResult& r : v.rows) {
     if (!r.skipped.empty()) {
       ++skipped[r.skipped];
-      out += fmt::format("{:<28} {:>12} {:>12} {:>8}  {} (not predicted: {})\n", r.id, "-", fmt::format("{:.6g}", r.measured), "-",
-                         r.unit, r.skipped);
+      out += fmt::format("{:<28} {:>12} {:>12} {:>8}  {} (not predicted: {})\n", r.id, "-",
+                         fmt::format("{:.6g}", r.measured), "-", r.unit, r.skipped);
       continue;
     }
-    out += fmt::format("{:<28} {:>12.6g} {:>12.6g} {:>7.1f}%  {}{}{}\n", r.id, r.predicted, r.measured, 100 * r.error(), r.unit,
-                       r.assumptions.empty() ? "" : fmt::format(" (assumed: {})", fmt::join(r.assumptions, ", ")),
-                       r.calibrated || r.kind == "memory" ? "" : " (not calibrated)");
+    out +=
+        fmt::format("{:<28} {:>12.6g} {:>12.6g} {:>7.1f}%  {}{}{}\n", r.id, r.predicted, r.measured, 100 * r.error(),
+                    r.unit, r.assumptions.empty() ? "" : fmt::format(" (assumed: {})", fmt::join(r.assumptions, ", ")),
+                    r.calibrated || r.kind == "memory" ? "" : " (not calibrated)");
   }
   out += sums("stack", v.by_stack) + sums("device", v.by_device) + sums("model", v.by_model);
   if (!v.groups.empty()) {
@@ -87,11 +97,13 @@ std::string to_text(const ValidationResult& v) {
                          g.top1_regret ? percent(*g.top1_regret) : "-", g.name);
   }
   const auto line = [](const char* what, const ErrorSummary& e) {
-    return e.n == 0 ? std::string()
-                    : fmt::format("{}: {} rows, MAPE {}, median {}\n", what, e.n, percent(e.mape), percent(e.median_ape));
+    return e.n == 0
+               ? std::string()
+               : fmt::format("{}: {} rows, MAPE {}, median {}\n", what, e.n, percent(e.mape), percent(e.median_ape));
   };
   out += "\n" + line("time", v.time) + line("memory", v.memory) + line("without assumptions", v.without_assumptions);
-  if (v.time.n > 0) out += fmt::format("a constant MFU for each device, stack and format: MAPE {}\n", percent(v.time.baseline_mape));
+  if (v.time.n > 0)
+    out += fmt::format("a constant MFU for each device, stack and format: MAPE {}\n", percent(v.time.baseline_mape));
   for (const auto& [reason, count] : skipped) out += fmt::format("not predicted: {} ({})\n", count, reason);
   return out;
 }

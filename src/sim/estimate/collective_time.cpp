@@ -8,13 +8,20 @@ namespace trireme::sim {
 GroupPlace place_of(const plan::LayoutSpec& l, Axis axis) {
   const double tp = l.tp, cp = l.cp, dp = std::max(1, l.dp), ep = l.ep, etp = l.etp;
   switch (axis) {
-    case Axis::tensor: return {tp, 1};
-    case Axis::context: return {cp, tp};
-    case Axis::data: return {dp * cp, tp};
-    case Axis::expert_tensor: return {etp, 1};
-    case Axis::expert: return {ep, etp};
-    case Axis::expert_data: return {std::max(1.0, dp * cp * tp / (ep * etp)), ep * etp};
-    case Axis::pipeline: return {double(l.pp), dp * cp * tp};
+    case Axis::tensor:
+      return {tp, 1};
+    case Axis::context:
+      return {cp, tp};
+    case Axis::data:
+      return {dp * cp, tp};
+    case Axis::expert_tensor:
+      return {etp, 1};
+    case Axis::expert:
+      return {ep, etp};
+    case Axis::expert_data:
+      return {std::max(1.0, dp * cp * tp / (ep * etp)), ep * etp};
+    case Axis::pipeline:
+      return {double(l.pp), dp * cp * tp};
   }
   return {};
 }
@@ -22,7 +29,9 @@ GroupPlace place_of(const plan::LayoutSpec& l, Axis axis) {
 namespace {
 
 // Members of the group in one unit of the level.
-double members(const MachineLevel& level, const GroupPlace& g) { return std::clamp(level.devices / g.stride, 1.0, g.size); }
+double members(const MachineLevel& level, const GroupPlace& g) {
+  return std::clamp(level.devices / g.stride, 1.0, g.size);
+}
 
 // What a device of the group reaches on this level: on a mesh only the links to its peers in the group.
 double bandwidth(const MachineLevel& level, const GroupPlace& g) {
@@ -52,7 +61,9 @@ double ring_gather_s(const Machine& m, const GroupPlace& g, double bytes) {
   return time + latency;
 }
 
-double all_reduce_s(const Machine& m, const GroupPlace& g, double bytes) { return 2 * ring_gather_s(m, g, bytes); }
+double all_reduce_s(const Machine& m, const GroupPlace& g, double bytes) {
+  return 2 * ring_gather_s(m, g, bytes);
+}
 
 double all_to_all_s(const Machine& m, const GroupPlace& g, double bytes) {
   if (g.size <= 1) return 0;
@@ -68,7 +79,9 @@ double all_to_all_s(const Machine& m, const GroupPlace& g, double bytes) {
   return time + latency;
 }
 
-double expected_units(double units, double top_k) { return units * (1 - std::pow(1 - 1 / units, top_k)); }
+double expected_units(double units, double top_k) {
+  return units * (1 - std::pow(1 - 1 / units, top_k));
+}
 
 double dedup_exchange_s(const Machine& m, const GroupPlace& g, double bytes, double top_k, double max_units) {
   if (g.size <= 1) return 0;
@@ -84,7 +97,8 @@ double dedup_exchange_s(const Machine& m, const GroupPlace& g, double bytes, dou
   double outside = row_bytes * visited * (units - 1) / units / bandwidth(m.levels[level], g);
   for (int i = level + 1; i < m.num_levels; ++i) {
     const double here = members(m.levels[i - 1], g);
-    if (here < g.size) outside = std::max(outside, row_bytes * visited * (g.size - here) / g.size / bandwidth(m.levels[i], g));
+    if (here < g.size)
+      outside = std::max(outside, row_bytes * visited * (g.size - here) / g.size / bandwidth(m.levels[i], g));
   }
   const double inside = inner > 1 ? copies * (inner - 1) / inner / bandwidth(m.levels[0], g) : 0;
   return std::max(outside, inside) + m.levels[level].latency_s * std::log2(g.size);

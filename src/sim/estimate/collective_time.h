@@ -20,8 +20,8 @@ GroupPlace place_of(const plan::LayoutSpec& layout, Axis axis);
 double ring_gather_s(const Machine& machine, const GroupPlace& group, double bytes);  // all-gather or reduce-scatter
 double all_reduce_s(const Machine& machine, const GroupPlace& group, double bytes);
 double all_to_all_s(const Machine& machine, const GroupPlace& group, double bytes);
-// Rows to `top_k` experts each, spread evenly over the group; a row travels once to each unit of the innermost level that
-// needs it, and on inside (node-deduplicated dispatch). `max_units`: that a row may go to (group-limited routing).
+// Rows to `top_k` experts each, spread evenly over the group; a row travels once to each unit of the innermost level
+// that needs it, and on inside (node-deduplicated dispatch). `max_units`: that a row may go to (group-limited routing).
 double dedup_exchange_s(const Machine& machine, const GroupPlace& group, double bytes, double top_k, double max_units);
 double send_s(const Machine& machine, double distance, double bytes);  // between devices this far apart
 

@@ -24,23 +24,30 @@ double price(const Work& w, const Setting& s, const Machine& machine) {
       const double fill = 1 + machine.half_rows * (1 / w.m + 1 / w.n + 1 / w.k);
       return std::max(w.flops / rate * fill, w.bytes / machine.memory_bytes);
     }
-    case WorkKind::attention: return w.flops / machine.attention_flops;
-    case WorkKind::memory: return w.bytes / machine.memory_bytes;
-    case WorkKind::collective: break;
+    case WorkKind::attention:
+      return w.flops / machine.attention_flops;
+    case WorkKind::memory:
+      return w.bytes / machine.memory_bytes;
+    case WorkKind::collective:
+      break;
   }
   const GroupPlace group = place_of(s.layout, w.axis);
   switch (w.collective) {
     case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter: return ring_gather_s(machine, group, w.message);
-    case CollectiveKind::all_reduce: return all_reduce_s(machine, group, w.message);
-    case CollectiveKind::all_to_all: return all_to_all_s(machine, group, w.message);
+    case CollectiveKind::reduce_scatter:
+      return ring_gather_s(machine, group, w.message);
+    case CollectiveKind::all_reduce:
+      return all_reduce_s(machine, group, w.message);
+    case CollectiveKind::all_to_all:
+      return all_to_all_s(machine, group, w.message);
     case CollectiveKind::exchange: {
       if (s.layout.all_to_all == "flat") return all_to_all_s(machine, group, w.message);
       const model::RouterSpec& r = s.model.moe.router;
       const double most = r.num_groups > 1 ? r.top_groups : r.top_k;
       return dedup_exchange_s(machine, group, w.message, r.top_k, most);
     }
-    case CollectiveKind::send: return send_s(machine, group.stride, w.message);
+    case CollectiveKind::send:
+      return send_s(machine, group.stride, w.message);
   }
   return 0;
 }
@@ -50,25 +57,37 @@ namespace {
 bool captured(Graphs graphs, Part part) {
   if (graphs == Graphs::whole) return true;
   if (graphs == Graphs::none) return false;
-  return part == Part::norm || part == Part::projection || part == Part::mla_up || part == Part::core || part == Part::router;
+  return part == Part::norm || part == Part::projection || part == Part::mla_up || part == Part::core ||
+         part == Part::router;
 }
 
 }  // namespace
 
-LayerTime layer_time(const WorkList& works, const Setting& s, const Machine& machine, plan::RecomputeSet recompute, bool moe) {
+LayerTime layer_time(const WorkList& works, const Setting& s, const Machine& machine, plan::RecomputeSet recompute,
+                     bool moe) {
   LayerTime out;
   for (const Work& w : works) {
     PassTime t;
     const double seconds = price(w, s, machine);
     switch (w.kind) {
-      case WorkKind::matmul: t.matmul = seconds; break;
-      case WorkKind::attention: t.attention = seconds; break;
-      case WorkKind::memory: t.memory = seconds; break;
-      case WorkKind::collective: (w.beside ? t.beside : t.collectives) = seconds; break;
+      case WorkKind::matmul:
+        t.matmul = seconds;
+        break;
+      case WorkKind::attention:
+        t.attention = seconds;
+        break;
+      case WorkKind::memory:
+        t.memory = seconds;
+        break;
+      case WorkKind::collective:
+        (w.beside ? t.beside : t.collectives) = seconds;
+        break;
     }
     if (w.kind != WorkKind::collective) t.gaps = w.launches * machine.operation_s;
-    // Where the host reads routed counts it has launched nothing ahead: the device waits for the launches of a few kernels.
-    if (s.execution.reads_counts && moe && w.part == Part::exchange && w.pass == WorkPass::forward) t.gaps += 8 * machine.launch_s;
+    // Where the host reads routed counts it has launched nothing ahead: the device waits for the launches of a few
+    // kernels.
+    if (s.execution.reads_counts && moe && w.part == Part::exchange && w.pass == WorkPass::forward)
+      t.gaps += 8 * machine.launch_s;
     if (!captured(s.execution.graphs, w.part)) t.launches = w.launches;
     out.pass[static_cast<int>(w.pass)] += t;
     if (w.pass == WorkPass::forward && recomputes(recompute, w.part, moe)) out.recompute += t;

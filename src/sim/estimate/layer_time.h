@@ -28,7 +28,8 @@ struct LayerTime {
 double price(const Work& work, const Setting& setting, const Machine& machine);
 
 // `recompute`: the parts to repeat; empty: none. `moe`: whether it is an MoE layer.
-LayerTime layer_time(const WorkList& works, const Setting& setting, const Machine& machine, plan::RecomputeSet recompute, bool moe);
+LayerTime layer_time(const WorkList& works, const Setting& setting, const Machine& machine,
+                     plan::RecomputeSet recompute, bool moe);
 
 // The wall time of a pass: compute and what it waits for; collectives beside compute cost what `overlap` leaves of them
 // and all that is longer than the compute; never less than the host needs to launch it all.

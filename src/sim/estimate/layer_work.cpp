@@ -25,40 +25,49 @@ bool recomputes(const plan::RecomputeSet& set, Part part, bool moe) {
   using plan::Recompute;
   if (set.has(Recompute::layer)) return true;
   switch (part) {
-    case Part::norm: return set.has(Recompute::norm);
-    case Part::projection: return set.has(Recompute::attention);
-    case Part::mla_up: return set.has(Recompute::attention) || set.has(Recompute::mla_up_projection);
-    case Part::core: return set.has(Recompute::attention) || set.has(Recompute::core_attention);
-    case Part::mlp: return !moe && set.has(Recompute::mlp);
-    case Part::activation: return set.has(Recompute::activation) || set.has(moe ? Recompute::moe : Recompute::mlp);
-    case Part::permute: return set.has(Recompute::permute) || set.has(Recompute::moe);
+    case Part::norm:
+      return set.has(Recompute::norm);
+    case Part::projection:
+      return set.has(Recompute::attention);
+    case Part::mla_up:
+      return set.has(Recompute::attention) || set.has(Recompute::mla_up_projection);
+    case Part::core:
+      return set.has(Recompute::attention) || set.has(Recompute::core_attention);
+    case Part::mlp:
+      return !moe && set.has(Recompute::mlp);
+    case Part::activation:
+      return set.has(Recompute::activation) || set.has(moe ? Recompute::moe : Recompute::mlp);
+    case Part::permute:
+      return set.has(Recompute::permute) || set.has(Recompute::moe);
     case Part::router:
     case Part::exchange:
-    case Part::experts: return set.has(Recompute::moe);
-    case Part::head: return false;
+    case Part::experts:
+      return set.has(Recompute::moe);
+    case Part::head:
+      return false;
   }
   return false;
 }
 
 namespace {
 
-// The whole-layer communication of tensor parallelism around a block: in, the tokens are gathered (or nothing); out, the
-// partial sums are scattered (or reduced everywhere). The backward mirrors it; with sequence parallelism the input is
-// gathered again for the weight gradient, beside the input gradient's matmul (Megatron-LM).
+// The whole-layer communication of tensor parallelism around a block: in, the tokens are gathered (or nothing); out,
+// the partial sums are scattered (or reduced everywhere). The backward mirrors it; with sequence parallelism the input
+// is gathered again for the weight gradient, beside the input gradient's matmul (Megatron-LM).
 void add_tensor_in(WorkBuilder& b, double width) {
   const Setting& s = b.setting;
   if (s.layout.tp == 1) return;
   const double bytes = b.tokens.attention * width * s.precision.activation_bytes;
   if (s.layout.sequence_parallel) {
-    b.collective("gather of the block's input", Part::projection, WorkPass::forward, CollectiveKind::all_gather, Axis::tensor,
-                 bytes, s.layout.overlap.tensor);
+    b.collective("gather of the block's input", Part::projection, WorkPass::forward, CollectiveKind::all_gather,
+                 Axis::tensor, bytes, s.layout.overlap.tensor);
     b.collective("scatter of the block's input gradient", Part::projection, WorkPass::input_gradient,
                  CollectiveKind::reduce_scatter, Axis::tensor, bytes, s.layout.overlap.tensor);
     b.collective("gather of the block's input for weight gradients", Part::projection, WorkPass::input_gradient,
                  CollectiveKind::all_gather, Axis::tensor, bytes, /*beside=*/true);
   } else {
-    b.collective("sum of the block's input gradient", Part::projection, WorkPass::input_gradient, CollectiveKind::all_reduce,
-                 Axis::tensor, bytes, s.layout.overlap.tensor);
+    b.collective("sum of the block's input gradient", Part::projection, WorkPass::input_gradient,
+                 CollectiveKind::all_reduce, Axis::tensor, bytes, s.layout.overlap.tensor);
   }
 }
 
@@ -72,8 +81,8 @@ void add_tensor_out(WorkBuilder& b) {
     b.collective("gather of the block's output gradient", Part::projection, WorkPass::input_gradient,
                  CollectiveKind::all_gather, Axis::tensor, bytes, s.layout.overlap.tensor);
   } else {
-    b.collective("sum of the block's output", Part::projection, WorkPass::forward, CollectiveKind::all_reduce, Axis::tensor,
-                 bytes, s.layout.overlap.tensor);
+    b.collective("sum of the block's output", Part::projection, WorkPass::forward, CollectiveKind::all_reduce,
+                 Axis::tensor, bytes, s.layout.overlap.tensor);
   }
 }
 
@@ -100,8 +109,8 @@ void add_core(WorkBuilder& b, int layer) {
     b.batched("weighted values", Part::core, WorkPass::forward, m, a.value_dim(), keys, batch);
     b.batched("scores", Part::core, WorkPass::input_gradient, m, keys, a.head_dim, 2 * batch);
     b.batched("weighted values", Part::core, WorkPass::input_gradient, m, a.value_dim(), keys, 2 * batch);
-    // Of 2-byte scores: softmax reads and writes, dropout reads, writes and keeps a byte of mask; backward the same with
-    // the saved probabilities read.
+    // Of 2-byte scores: softmax reads and writes, dropout reads, writes and keeps a byte of mask; backward the same
+    // with the saved probabilities read.
     b.memory("softmax and dropout", Part::core, WorkPass::forward, 9 * scores, 2);
     b.memory("softmax and dropout", Part::core, WorkPass::input_gradient, 11 * scores, 2);
   }
@@ -109,9 +118,12 @@ void add_core(WorkBuilder& b, int layer) {
     // Each rank's keys and values travel to all others; gradients come back.
     const double kv = std::max(1.0, double(a.num_kv_heads) / s.layout.tp) * (a.head_dim + a.value_dim());
     const double bytes = T * s.layout.cp * kv * s.precision.activation_bytes;
-    b.collective("keys and values of other ranks", Part::core, WorkPass::forward, CollectiveKind::all_gather, Axis::context, bytes, true);
-    b.collective("keys and values of other ranks", Part::core, WorkPass::input_gradient, CollectiveKind::all_gather, Axis::context, bytes, true);
-    b.collective("gradients of keys and values", Part::core, WorkPass::input_gradient, CollectiveKind::reduce_scatter, Axis::context, bytes, true);
+    b.collective("keys and values of other ranks", Part::core, WorkPass::forward, CollectiveKind::all_gather,
+                 Axis::context, bytes, true);
+    b.collective("keys and values of other ranks", Part::core, WorkPass::input_gradient, CollectiveKind::all_gather,
+                 Axis::context, bytes, true);
+    b.collective("gradients of keys and values", Part::core, WorkPass::input_gradient, CollectiveKind::reduce_scatter,
+                 Axis::context, bytes, true);
   }
 }
 
@@ -166,7 +178,8 @@ void add_linear_mixer(WorkBuilder& b, int layer) {
   b.matmul("mixer projections", Part::projection, T, f.projections / (2 * D) / s.layout.tp, D);
   add_tensor_in(b, D);
   // The scan is bound by memory: it passes over its inputs a few times.
-  b.elementwise("convolution and scan", Part::core, T * s.model.linear.num_heads * s.model.linear.head_dim / s.layout.tp, 12, 24, 6);
+  b.elementwise("convolution and scan", Part::core,
+                T * s.model.linear.num_heads * s.model.linear.head_dim / s.layout.tp, 12, 24, 6);
   add_tensor_out(b);
   b.residual();
 }
@@ -186,8 +199,8 @@ void add_moe(WorkBuilder& b) {
   const model::MoeSpec& moe = s.model.moe;
   const double D = s.model.hidden, R = b.tokens.residual, k = moe.router.top_k, ep = s.layout.ep, etp = s.layout.etp;
   const double width = moe.latent_dim > 0 ? moe.latent_dim : D;
-  const double sent = R * k;                                // rows of this rank's tokens
-  const double rows = sent * etp * b.load;                  // that the heaviest rank's experts compute
+  const double sent = R * k;                // rows of this rank's tokens
+  const double rows = sent * etp * b.load;  // that the heaviest rank's experts compute
   const double experts = std::max(1.0, moe.num_experts / ep);
   b.norm("feed-forward norm", R * D);
   // Router: a float32 matmul in effect, then a handful of small kernels over the scores.
@@ -204,10 +217,14 @@ void add_moe(WorkBuilder& b) {
   if (s.layout.ep > 1) b.exchange(sent * width);
   if (s.layout.etp > 1) {
     const double bytes = rows * width * s.precision.activation_bytes;
-    b.collective("gather of rows", Part::exchange, WorkPass::forward, CollectiveKind::all_gather, Axis::expert_tensor, bytes, false);
-    b.collective("scatter of rows", Part::exchange, WorkPass::forward, CollectiveKind::reduce_scatter, Axis::expert_tensor, bytes, false);
-    b.collective("gather of row gradients", Part::exchange, WorkPass::input_gradient, CollectiveKind::all_gather, Axis::expert_tensor, bytes, false);
-    b.collective("scatter of row gradients", Part::exchange, WorkPass::input_gradient, CollectiveKind::reduce_scatter, Axis::expert_tensor, bytes, false);
+    b.collective("gather of rows", Part::exchange, WorkPass::forward, CollectiveKind::all_gather, Axis::expert_tensor,
+                 bytes, false);
+    b.collective("scatter of rows", Part::exchange, WorkPass::forward, CollectiveKind::reduce_scatter,
+                 Axis::expert_tensor, bytes, false);
+    b.collective("gather of row gradients", Part::exchange, WorkPass::input_gradient, CollectiveKind::all_gather,
+                 Axis::expert_tensor, bytes, false);
+    b.collective("scatter of row gradients", Part::exchange, WorkPass::input_gradient, CollectiveKind::reduce_scatter,
+                 Axis::expert_tensor, bytes, false);
   }
   if (dedup || (experts > 1 && ep > 1)) b.elementwise("rows sorted by expert", Part::permute, rows * width, 2, 2, 2);
   b.feed_forward(Part::experts, rows / experts, width, double(moe.expert_ffn) / etp, experts);
@@ -226,14 +243,24 @@ void add_moe(WorkBuilder& b) {
 void add_layer_work(const Setting& s, int layer, WorkList& out) {
   WorkBuilder b(s, out);
   switch (s.model.mixer(layer)) {
-    case model::Mixer::attention: add_attention(b, layer); break;
-    case model::Mixer::linear: add_linear_mixer(b, layer); break;
-    case model::Mixer::none: break;
+    case model::Mixer::attention:
+      add_attention(b, layer);
+      break;
+    case model::Mixer::linear:
+      add_linear_mixer(b, layer);
+      break;
+    case model::Mixer::none:
+      break;
   }
   switch (s.model.feed_forward(layer)) {
-    case model::FeedForward::dense: add_dense(b); break;
-    case model::FeedForward::moe: add_moe(b); break;
-    case model::FeedForward::none: break;
+    case model::FeedForward::dense:
+      add_dense(b);
+      break;
+    case model::FeedForward::moe:
+      add_moe(b);
+      break;
+    case model::FeedForward::none:
+      break;
   }
 }
 

@@ -34,8 +34,10 @@ Machine make_machine(const platform::PlatformSpec& platform, const platform::Dev
                      const platform::StackBehaviour& stack, ComputeFormat compute) {
   const platform::Datasheet& sheet = platform.datasheet;
   if (sheet.empty())
-    throw ConfigError({.file = platform.name, .key = "datasheet", .allowed = "a [datasheet] table (peaks, memory, levels)"});
-  const bool narrow = compute == ComputeFormat::float8 || compute == ComputeFormat::mxfp8 || compute == ComputeFormat::nvfp4;
+    throw ConfigError(
+        {.file = platform.name, .key = "datasheet", .allowed = "a [datasheet] table (peaks, memory, levels)"});
+  const bool narrow =
+      compute == ComputeFormat::float8 || compute == ComputeFormat::mxfp8 || compute == ComputeFormat::nvfp4;
   const double peak_16 = sheet.peak(narrow ? "bfloat16" : name_of(compute));
   Machine m;
   m.flops_16 = peak_16 * device.gemm / stack.slow_down;
@@ -53,7 +55,8 @@ Machine make_machine(const platform::PlatformSpec& platform, const platform::Dev
   m.num_levels = std::min<int>(max_levels, sheet.levels.size());
   for (int i = 0; i < m.num_levels; ++i) {
     const platform::FabricLevel& l = sheet.levels[i];
-    // Links inside a node (the level that several cards do not share) follow the first efficiency, all others the second.
+    // Links inside a node (the level that several cards do not share) follow the first efficiency, all others the
+    // second.
     const bool inside = i == 0 || l.name == "node" || l.name == "nvlink_domain";
     m.levels[i] = {.devices = l.devices > 0 ? l.devices : std::numeric_limits<double>::infinity(),
                    .latency_s = l.latency_s,

@@ -12,10 +12,10 @@ namespace trireme::sim {
 inline constexpr int max_levels = 6;
 
 struct MachineLevel {
-  double devices = 0;       // in a unit; infinity for the last
+  double devices = 0;  // in a unit; infinity for the last
   double latency_s = 0;
-  double bytes_per_s = 0;   // of a device while all send, efficiency included
-  bool mesh = false;        // bandwidth is the sum of links to each peer
+  double bytes_per_s = 0;  // of a device while all send, efficiency included
+  bool mesh = false;       // bandwidth is the sum of links to each peer
 };
 
 struct Machine {
@@ -27,7 +27,7 @@ struct Machine {
   double operation_s = 0;
   double launch_s = 0;
   double overlap = 0;
-  double host_bytes = 0;    // a second, between device and host memory
+  double host_bytes = 0;  // a second, between device and host memory
   double noise = 0;
   int num_levels = 0;
   std::array<MachineLevel, max_levels> levels;

@@ -37,7 +37,9 @@ NewtonSchulzFlops newton_schulz_flops(const model::ModelSpec& m) {
       dense(double(a.num_heads) * a.value_dim(), D);
     }
     switch (m.feed_forward(layer)) {
-      case model::FeedForward::dense: dense(m.dense_ffn, D, matrices); break;
+      case model::FeedForward::dense:
+        dense(m.dense_ffn, D, matrices);
+        break;
       case model::FeedForward::moe: {
         const double width = m.moe.latent_dim > 0 ? m.moe.latent_dim : D;
         dense(m.moe.num_experts, D);
@@ -45,7 +47,8 @@ NewtonSchulzFlops newton_schulz_flops(const model::ModelSpec& m) {
         out.experts += m.moe.num_experts * matrices * newton_schulz_flops(m.moe.expert_ffn, width);
         break;
       }
-      case model::FeedForward::none: break;
+      case model::FeedForward::none:
+        break;
     }
   }
   return out;

@@ -9,8 +9,8 @@ inline constexpr int newton_schulz_steps = 5;
 // Of one matrix, s <= l its sides: each step multiplies s x l by l x s, s x s by s x s and s x s by s x l.
 double newton_schulz_flops(double rows, double columns);
 
-// Of the rank with the most where whole matrices lie with their owners. Experts: a rank's share of its stage's. Dense: every
-// matrix on one of the data ranks; none has less than the mean, nor less than the largest matrix.
+// Of the rank with the most where whole matrices lie with their owners. Experts: a rank's share of its stage's. Dense:
+// every matrix on one of the data ranks; none has less than the mean, nor less than the largest matrix.
 double busiest_owner_flops(const Setting& setting);
 
 struct NewtonSchulzFlops {

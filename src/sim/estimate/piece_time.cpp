@@ -29,7 +29,8 @@ std::vector<int> layers_of_pieces(const plan::LayoutSpec& l, int num_layers) {
   }
   const int sum = std::accumulate(out.begin(), out.end(), 0);
   if (static_cast<int>(out.size()) != pieces || sum != num_layers)
-    throw ConfigError({.key = "layout.stage_layers", .value = fmt::format("{} entries with {} layers", out.size(), sum),
+    throw ConfigError({.key = "layout.stage_layers",
+                       .value = fmt::format("{} entries with {} layers", out.size(), sum),
                        .allowed = fmt::format("{} entries with {} layers", pieces, num_layers)});
   return out;
 }
@@ -40,14 +41,18 @@ int kind_of(const Setting& s, StepShape& shape, int layer, bool recomputed) {
   const model::ModelSpec& m = s.model;
   for (std::size_t i = 0; i < shape.kinds.size(); ++i) {
     const LayerKind& k = shape.kinds[i];
-    if (k.recomputed == recomputed && m.mixer(k.layer) == m.mixer(layer) && m.feed_forward(k.layer) == m.feed_forward(layer) &&
-        m.window(k.layer) == m.window(layer) && m.compression(k.layer) == m.compression(layer))
+    if (k.recomputed == recomputed && m.mixer(k.layer) == m.mixer(layer) &&
+        m.feed_forward(k.layer) == m.feed_forward(layer) && m.window(k.layer) == m.window(layer) &&
+        m.compression(k.layer) == m.compression(layer))
       return static_cast<int>(i);
   }
   TRIREME_CHECK(shape.kinds.size() < max_layer_kinds, "more than {} kinds of layers", max_layer_kinds);
   const auto parts = model::layer_parameters(m, layer, {.tp = s.layout.tp, .ep = s.layout.ep, .etp = s.layout.etp});
-  shape.kinds.push_back({.layer = layer, .recomputed = recomputed, .moe = m.is_moe(layer),
-                         .dense = double(parts.total() - parts.routed_experts), .experts = double(parts.routed_experts)});
+  shape.kinds.push_back({.layer = layer,
+                         .recomputed = recomputed,
+                         .moe = m.is_moe(layer),
+                         .dense = double(parts.total() - parts.routed_experts),
+                         .experts = double(parts.routed_experts)});
   return static_cast<int>(shape.kinds.size()) - 1;
 }
 
@@ -61,7 +66,8 @@ GroupPlace shard_group(const plan::LayoutSpec& l, Axis axis, int degree) {
 double shard_s(const Setting& s, const Machine& machine, double dense, double experts, double element) {
   const plan::LayoutSpec& l = s.layout;
   double seconds = ring_gather_s(machine, shard_group(l, Axis::data, l.shard_degree), dense * element);
-  if (experts > 0) seconds += ring_gather_s(machine, shard_group(l, Axis::expert_data, l.expert_shard_degree), experts * element);
+  if (experts > 0)
+    seconds += ring_gather_s(machine, shard_group(l, Axis::expert_data, l.expert_shard_degree), experts * element);
   return seconds;
 }
 
@@ -76,8 +82,10 @@ void shape_step(const Setting& s, StepShape& out) {
   out.pieces.assign(count, {});
   out.mtp_kind = -1;
   const auto ends = [&](bool embed, bool head) {
-    return double(model::parameters_of(s.model, {.first_layer = 0, .num_layers = 0, .embed = embed, .head = head, .mtp = false},
-                                       {.tp = l.tp, .ep = l.ep, .etp = l.etp}).total());
+    return double(model::parameters_of(s.model,
+                                       {.first_layer = 0, .num_layers = 0, .embed = embed, .head = head, .mtp = false},
+                                       {.tp = l.tp, .ep = l.ep, .etp = l.etp})
+                      .total());
   };
   int layer = 0;
   for (int p = 0; p < count; ++p) {
@@ -151,11 +159,13 @@ UpdateTime update_time(const Setting& s, const Machine& machine, double dense, d
   const double of_data = sharded ? shard_group(l, Axis::data, l.shard_degree).size : 1;
   const double of_experts = sharded ? shard_group(l, Axis::expert_data, l.expert_shard_degree).size : 1;
   const double elements = dense / of_data + experts / of_experts;
-  // Reads gradient, master and moments; writes master, moments and the parameter. Norm and clipping read gradients twice more.
+  // Reads gradient, master and moments; writes master, moments and the parameter. Norm and clipping read gradients
+  // twice more.
   const double bytes = 3 * p.gradient_bytes + 2 * p.master_bytes + 2 * p.moment_bytes + p.weight_bytes;
   out.optimizer_s = elements * bytes / machine.memory_bytes;
   if (l.matrix_owners) {
-    const double rate = s.execution.newton_schulz_flops_per_s > 0 ? s.execution.newton_schulz_flops_per_s : machine.flops_16;
+    const double rate =
+        s.execution.newton_schulz_flops_per_s > 0 ? s.execution.newton_schulz_flops_per_s : machine.flops_16;
     out.optimizer_s += busiest_owner_flops(s) / rate;
   }
   if (l.swap.has(plan::Swap::optimizer) && machine.host_bytes > 0)

@@ -13,7 +13,7 @@ inline constexpr int max_layer_kinds = 24;
 
 // Layers that cost the same.
 struct LayerKind {
-  int layer = 0;            // an example
+  int layer = 0;  // an example
   bool recomputed = false, moe = false;
   double dense = 0, experts = 0;  // parameters of one, on a rank
 };
@@ -21,7 +21,7 @@ struct LayerKind {
 struct PieceShape {
   std::array<std::int16_t, max_layer_kinds> layers{};  // of each kind
   bool embed = false, head = false;
-  double dense = 0, experts = 0;                       // parameters on a rank
+  double dense = 0, experts = 0;  // parameters on a rank
 };
 
 struct StepShape {
@@ -57,6 +57,7 @@ UpdateTime update_time(const Setting& setting, const Machine& machine, double de
 
 // Seconds of the step outside the pipeline for a stage whose last micro-batch's backwards and first one's forwards take
 // this long: what overlap leaves.
-UpdateTime exposed(const Setting& setting, const Machine& machine, UpdateTime update, double forward_s, double backward_s);
+UpdateTime exposed(const Setting& setting, const Machine& machine, UpdateTime update, double forward_s,
+                   double backward_s);
 
 }  // namespace trireme::sim

@@ -28,12 +28,15 @@ double step_lower_bound_s(const Setting& s, const Machine& machine, BoundWorkspa
     add_layer_work(s, k.layer, w.works);
     w.kinds.push_back(layer_time(w.works, s, machine, k.recomputed ? l.recompute : plan::RecomputeSet{}, k.moe));
   }
-  EndTimes ends{.embed = time_of(add_embedding_work, s, machine, w.works), .head = time_of(add_head_work, s, machine, w.works), .mtp_projection = {}};
+  EndTimes ends{.embed = time_of(add_embedding_work, s, machine, w.works),
+                .head = time_of(add_head_work, s, machine, w.works),
+                .mtp_projection = {}};
   if (s.model.mtp_depth > 0) ends.mtp_projection = time_of(add_mtp_projection_work, s, machine, w.works);
   w.pieces.clear();
   for (std::size_t p = 0; p < w.shape.pieces.size(); ++p) {
     const PieceShape& piece = w.shape.pieces[p];
-    const bool as_before = p > 1 && !piece.head && piece.layers == w.shape.pieces[p - 1].layers && piece.dense == w.shape.pieces[p - 1].dense;
+    const bool as_before = p > 1 && !piece.head && piece.layers == w.shape.pieces[p - 1].layers &&
+                           piece.dense == w.shape.pieces[p - 1].dense;
     w.pieces.push_back(as_before ? w.pieces.back() : piece_time(s, machine, w.shape, piece, w.kinds, ends));
   }
 

@@ -11,9 +11,9 @@ struct BoundWorkspace {
   WorkList works;
 };
 
-// Never above StepModel::evaluate().step_s of the same setting and machine. A stage computes all micro-batches one after
-// another; before its first, the pieces before its own have run once; after its last, where weight gradients are not put
-// off, their backwards run once more. Uses no heap once the workspace has been used for a setting of this size.
+// Never above StepModel::evaluate().step_s of the same setting and machine. A stage computes all micro-batches one
+// after another; before its first, the pieces before its own have run once; after its last, where weight gradients are
+// not put off, their backwards run once more. Uses no heap once the workspace has been used for a setting of this size.
 double step_lower_bound_s(const Setting& setting, const Machine& machine, BoundWorkspace& workspace);
 
 }  // namespace trireme::sim

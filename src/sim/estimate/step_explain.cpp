@@ -11,10 +11,14 @@ namespace {
 
 const char* limit_of(const Work& w) {
   switch (w.kind) {
-    case WorkKind::matmul: return w.narrow ? "FLOPs over the narrow format's rate" : "FLOPs over the 16-bit rate";
-    case WorkKind::attention: return "FLOPs over attention's rate";
-    case WorkKind::memory: return "bytes over memory's bandwidth";
-    case WorkKind::collective: return w.beside ? "bytes over links, beside compute" : "bytes over links";
+    case WorkKind::matmul:
+      return w.narrow ? "FLOPs over the narrow format's rate" : "FLOPs over the 16-bit rate";
+    case WorkKind::attention:
+      return "FLOPs over attention's rate";
+    case WorkKind::memory:
+      return "bytes over memory's bandwidth";
+    case WorkKind::collective:
+      return w.beside ? "bytes over links, beside compute" : "bytes over links";
   }
   return "";
 }
@@ -30,7 +34,8 @@ class Terms {
       if (w.pass == WorkPass::weight_gradient && s_.execution.frozen_weights) continue;
       const double seconds = price(w, s_, machine_) * count;
       put(fmt::format("{}, {}", w.what, passes[static_cast<int>(w.pass)]), seconds, limit_of(w));
-      if (w.pass == WorkPass::forward && recomputes(recompute, w.part, moe)) put(fmt::format("{}, computed again", w.what), seconds, limit_of(w));
+      if (w.pass == WorkPass::forward && recomputes(recompute, w.part, moe))
+        put(fmt::format("{}, computed again", w.what), seconds, limit_of(w));
     }
   }
   void put(const std::string& what, double seconds, const std::string& source) {
@@ -65,17 +70,20 @@ std::vector<EstimateTerm> StepModel::explain(const Machine& machine) const {
       const LayerKind& kind = shape_.kinds[k];
       const double extra = piece.head && static_cast<int>(k) == shape_.mtp_kind ? setting_.model.mtp_depth : 0;
       if (const double count = piece.layers[k] + extra; count > 0)
-        terms.add(works_[k], count * micro_batches, kind.recomputed ? setting_.layout.recompute : plan::RecomputeSet{}, kind.moe);
+        terms.add(works_[k], count * micro_batches, kind.recomputed ? setting_.layout.recompute : plan::RecomputeSet{},
+                  kind.moe);
     }
     if (piece.embed) terms.add(embed_, micro_batches, {}, false);
     if (piece.head) terms.add(head_, micro_batches * (1 + setting_.model.mtp_depth), {}, false);
-    if (piece.head && setting_.model.mtp_depth > 0) terms.add(mtp_, micro_batches * setting_.model.mtp_depth, {}, false);
+    if (piece.head && setting_.model.mtp_depth > 0)
+      terms.add(mtp_, micro_batches * setting_.model.mtp_depth, {}, false);
     for (const PassTime* t : {&times[p].forward, &times[p].input, &times[p].weight}) gaps += t->gaps * micro_batches;
   }
   terms.put("between kernels", gaps, "kernels times the device's operation time, and waits for routed counts");
   std::vector<EstimateTerm> out = terms.take();
   for (const EstimateTerm& t : out) listed += t.seconds;
-  std::stable_sort(out.begin(), out.end(), [](const EstimateTerm& a, const EstimateTerm& b) { return a.seconds > b.seconds; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const EstimateTerm& a, const EstimateTerm& b) { return a.seconds > b.seconds; });
   const double busy = workspace.result.busy_s[step.slowest_stage];
   out.push_back({"hidden behind compute (negative), sharded parameters' messages, waiting for the host", busy - listed,
                  "overlap of the stack; launches times its launch time"});

@@ -15,7 +15,8 @@ namespace trireme::sim {
 namespace {
 
 plan::Schedule schedule_of(const Setting& s, std::int64_t micro_batches) {
-  return plan::make_schedule(s.layout.schedule, {.num_stages = s.layout.pp, .num_micro_batches = static_cast<int>(micro_batches),
+  return plan::make_schedule(s.layout.schedule, {.num_stages = s.layout.pp,
+                                                 .num_micro_batches = static_cast<int>(micro_batches),
                                                  .num_chunks = s.layout.virtual_stages});
 }
 
@@ -26,9 +27,12 @@ plan::Schedule schedule_of(const Setting& s) {
   return schedule_of(s, s.batch.num_micro_batches(s.layout.dp));
 }
 
-std::shared_ptr<const CompiledGrid> compile_grid(const Setting& s) { return std::make_shared<CompiledGrid>(compile(schedule_of(s))); }
+std::shared_ptr<const CompiledGrid> compile_grid(const Setting& s) {
+  return std::make_shared<CompiledGrid>(compile(schedule_of(s)));
+}
 
-StepModel::StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid) : setting_(setting), grid_(std::move(grid)) {
+StepModel::StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid)
+    : setting_(setting), grid_(std::move(grid)) {
   if (!grid_) grid_ = compile_grid(setting_);
   const plan::LayoutSpec& l = setting_.layout;
   // Where the pieces lie does not depend on the number of micro-batches.
@@ -48,7 +52,8 @@ std::vector<PieceTime> StepModel::piece_times(const Machine& machine) const {
   std::vector<LayerTime> kinds;
   for (std::size_t k = 0; k < works_.size(); ++k)
     kinds.push_back(layer_time(works_[k], setting_, machine,
-                               shape_.kinds[k].recomputed ? setting_.layout.recompute : plan::RecomputeSet{}, shape_.kinds[k].moe));
+                               shape_.kinds[k].recomputed ? setting_.layout.recompute : plan::RecomputeSet{},
+                               shape_.kinds[k].moe));
   const EndTimes ends{.embed = layer_time(embed_, setting_, machine, {}, false),
                       .head = layer_time(head_, setting_, machine, {}, false),
                       .mtp_projection = layer_time(mtp_, setting_, machine, {}, false)};
@@ -62,9 +67,11 @@ GridCosts StepModel::grid_costs(const Machine& machine, const std::vector<PieceT
   GridCosts costs;
   const int cells = grid_->num_cells(), chunks = grid_->num_chunks;
   // Tensor ranks each send their part; without sequence parallelism the receivers gather it.
-  const double message = token_counts(setting_).attention * setting_.model.hidden * setting_.precision.activation_bytes / l.tp;
+  const double message =
+      token_counts(setting_).attention * setting_.model.hidden * setting_.precision.activation_bytes / l.tp;
   double send = l.pp > 1 ? send_s(machine, place_of(l, Axis::pipeline).stride, message) : 0;
-  if (l.pp > 1 && l.tp > 1 && !l.sequence_parallel) send += ring_gather_s(machine, place_of(l, Axis::tensor), message * l.tp);
+  if (l.pp > 1 && l.tp > 1 && !l.sequence_parallel)
+    send += ring_gather_s(machine, place_of(l, Axis::tensor), message * l.tp);
   costs.forward_s.assign(cells, 0);
   costs.input_gradient_s = costs.weight_gradient_s = costs.backward_s = costs.forward_s;
   costs.forward_send_s.assign(cells, send);

@@ -1,8 +1,8 @@
 // The time of a training step: what each rank of each pipeline stage does, executed by the schedule.
 //
-// A StepModel is what doesn't depend on a machine's speed: the works of each distinct kind of layer, which layers are on
-// which piece, the parameters of each piece, and the compiled schedule. It is evaluated with any machine in microseconds to
-// milliseconds (the grid's slots). Stages are executed as they are: none is averaged.
+// A StepModel is what doesn't depend on a machine's speed: the works of each distinct kind of layer, which layers are
+// on which piece, the parameters of each piece, and the compiled schedule. It is evaluated with any machine in
+// microseconds to milliseconds (the grid's slots). Stages are executed as they are: none is averaged.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,12 +17,12 @@ namespace trireme::sim {
 
 struct StepTime {
   double step_s = 0;
-  double pipeline_s = 0;    // the schedule's makespan
-  double reduce_s = 0;      // of gradients, what is not hidden; of the stage that ends last, as the two below
-  double gather_s = 0;      // of parameters, what is not hidden
+  double pipeline_s = 0;  // the schedule's makespan
+  double reduce_s = 0;    // of gradients, what is not hidden; of the stage that ends last, as the two below
+  double gather_s = 0;    // of parameters, what is not hidden
   double optimizer_s = 0;
-  double bubble = 0;        // of the makespan of all stages, idle
-  int slowest_stage = 0;    // the busiest one
+  double bubble = 0;      // of the makespan of all stages, idle
+  int slowest_stage = 0;  // the busiest one
   double tokens_per_s_per_device = 0;
   bool operator==(const StepTime&) const = default;
 };
@@ -30,7 +30,7 @@ struct StepTime {
 // One part of the busiest stage's step, with what it follows from.
 struct EstimateTerm {
   std::string what;
-  double seconds = 0;       // a step, all micro-batches
+  double seconds = 0;  // a step, all micro-batches
   std::string source;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EstimateTerm, what, seconds, source)
@@ -38,14 +38,15 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EstimateTerm, what, seconds, source)
 class StepModel {
  public:
   // The setting's layout.dp must be resolved (> 0). ConfigError (key layout.schedule, layout.stage_layers) where the
-  // layout is no schedule. `grid`: compiled before for the same schedule, stages, chunks and micro-batches; none: made here.
+  // layout is no schedule. `grid`: compiled before for the same schedule, stages, chunks and micro-batches; none: made
+  // here.
   explicit StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid = nullptr);
 
   StepTime evaluate(const Machine& machine) const;
   StepTime evaluate(const Machine& machine, GridWorkspace& workspace) const;
 
-  // Every term of the busiest stage: works by name and pass, idle time, what follows the pipeline. They sum to the step,
-  // but for what is hidden and what waits for the host, which have terms of their own.
+  // Every term of the busiest stage: works by name and pass, idle time, what follows the pipeline. They sum to the
+  // step, but for what is hidden and what waits for the host, which have terms of their own.
   std::vector<EstimateTerm> explain(const Machine& machine) const;
 
   const Setting& setting() const { return setting_; }
@@ -56,7 +57,7 @@ class StepModel {
 
   Setting setting_;
   StepShape shape_;
-  std::vector<WorkList> works_;             // of each kind
+  std::vector<WorkList> works_;  // of each kind
   WorkList embed_, head_, mtp_;
   std::vector<std::vector<int>> piece_of_;  // [stage][chunk]; -1: empty
   std::shared_ptr<const CompiledGrid> grid_;

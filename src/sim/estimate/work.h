@@ -13,7 +13,19 @@ enum class WorkPass : std::uint8_t { forward, input_gradient, weight_gradient };
 inline constexpr int num_work_passes = 3;
 
 // Which part of a layer it belongs to: what recomputation and graph capture select by.
-enum class Part : std::uint8_t { norm, projection, mla_up, core, mlp, activation, router, permute, exchange, experts, head };
+enum class Part : std::uint8_t {
+  norm,
+  projection,
+  mla_up,
+  core,
+  mlp,
+  activation,
+  router,
+  permute,
+  exchange,
+  experts,
+  head
+};
 
 enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all, exchange, send };
 
@@ -25,17 +37,17 @@ struct Work {
   WorkKind kind = WorkKind::memory;
   WorkPass pass = WorkPass::forward;
   Part part = Part::norm;
-  bool narrow = false;        // matmul: in the setting's compute format; else in 16 bits
-  bool beside = false;        // collective: the layout runs it beside compute
-  double m = 0, n = 0, k = 0; // matmul: of one group
+  bool narrow = false;         // matmul: in the setting's compute format; else in 16 bits
+  bool beside = false;         // collective: the layout runs it beside compute
+  double m = 0, n = 0, k = 0;  // matmul: of one group
   double groups = 1;
-  double flops = 0;           // of matmul and attention
-  double bytes = 0;           // memory: read and written; of a matmul: its operands and result
-  double launches = 1;        // kernels
+  double flops = 0;     // of matmul and attention
+  double bytes = 0;     // memory: read and written; of a matmul: its operands and result
+  double launches = 1;  // kernels
   CollectiveKind collective = CollectiveKind::all_gather;
   Axis axis = Axis::tensor;
-  double message = 0;         // bytes. all_gather, reduce_scatter: of the whole tensor; all_reduce: of each rank's;
-                              // all_to_all, exchange: what a rank sends in all; send: of the message
+  double message = 0;  // bytes. all_gather, reduce_scatter: of the whole tensor; all_reduce: of each rank's;
+                       // all_to_all, exchange: what a rank sends in all; send: of the message
 };
 
 // No heap: a layer has at most this many.
@@ -50,8 +62,8 @@ struct WorkList {
 
 // Tokens of a micro-batch on a rank: after context parallelism, and where sequence parallelism splits them.
 struct TokenCounts {
-  double attention = 0;   // sequences * length / cp
-  double residual = 0;    // of norms and residuals: / tp with sequence parallelism
+  double attention = 0;  // sequences * length / cp
+  double residual = 0;   // of norms and residuals: / tp with sequence parallelism
 };
 TokenCounts token_counts(const Setting& setting);
 

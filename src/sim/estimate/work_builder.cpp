@@ -5,18 +5,29 @@
 namespace trireme::sim {
 
 WorkBuilder::WorkBuilder(const Setting& s, WorkList& out)
-    : setting(s), tokens(token_counts(s)),
-      load(s.model.moe.num_experts > 0 ? heaviest_rank(s.load, s.model.moe.num_experts, s.layout.ep) : 1), out_(out) {}
+    : setting(s),
+      tokens(token_counts(s)),
+      load(s.model.moe.num_experts > 0 ? heaviest_rank(s.load, s.model.moe.num_experts, s.layout.ep) : 1),
+      out_(out) {}
 
 bool WorkBuilder::narrow_format() const {
   const ComputeFormat f = setting.precision.compute;
   return f == ComputeFormat::float8 || f == ComputeFormat::mxfp8 || f == ComputeFormat::nvfp4;
 }
 
-void WorkBuilder::one_matmul(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups, bool narrow) {
+void WorkBuilder::one_matmul(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups,
+                             bool narrow) {
   const double element = narrow ? 1.0 : setting.precision.activation_bytes;
-  out_.add({.what = what, .kind = WorkKind::matmul, .pass = pass, .part = part, .narrow = narrow, .m = m, .n = n, .k = k,
-            .groups = groups, .flops = 2 * m * n * k * groups,
+  out_.add({.what = what,
+            .kind = WorkKind::matmul,
+            .pass = pass,
+            .part = part,
+            .narrow = narrow,
+            .m = m,
+            .n = n,
+            .k = k,
+            .groups = groups,
+            .flops = 2 * m * n * k * groups,
             .bytes = groups * (element * (m * k + n * k) + setting.precision.activation_bytes * m * n),
             .launches = setting.execution.launches_by_expert ? groups : 1});
 }
@@ -46,15 +57,23 @@ void WorkBuilder::matmul_16(const char* what, Part part, double m, double n, dou
 void WorkBuilder::feed_forward(Part part, double rows, double width, double ffn, double groups) {
   const bool gated = setting.model.gated;
   matmul(gated ? "gate and up" : "up", part, rows, gated ? 2 * ffn : ffn, width, groups);
-  // Biases of experts make a chain of elementwise kernels of it (bias, clamps, gate, score; GPT-OSS), unless the iteration
-  // is captured, where fused ones are used.
+  // Biases of experts make a chain of elementwise kernels of it (bias, clamps, gate, score; GPT-OSS), unless the
+  // iteration is captured, where fused ones are used.
   const bool chain = groups > 1 && setting.model.moe.expert_bias && setting.execution.graphs != Graphs::whole;
-  elementwise("activation", Part::activation, rows * groups * ffn, chain ? 24 : gated ? 3 : 2, chain ? 36 : gated ? 5 : 3,
+  elementwise("activation", Part::activation, rows * groups * ffn,
+              chain   ? 24
+              : gated ? 3
+                      : 2,
+              chain   ? 36
+              : gated ? 5
+                      : 3,
               chain ? 12 : 1);
   matmul("down", part, rows, width, ffn, groups);
 }
 
-void WorkBuilder::norm(const char* what, double elements) { elementwise(what, Part::norm, elements, 2, 3, 1); }
+void WorkBuilder::norm(const char* what, double elements) {
+  elementwise(what, Part::norm, elements, 2, 3, 1);
+}
 
 void WorkBuilder::residual() {
   const model::ModelSpec& m = setting.model;
@@ -65,8 +84,8 @@ void WorkBuilder::residual() {
               m.residual_streams > 1 ? 8 : 1);
 }
 
-void WorkBuilder::elementwise(const char* what, Part part, double elements, double forward_passes, double backward_passes,
-                              double launches) {
+void WorkBuilder::elementwise(const char* what, Part part, double elements, double forward_passes,
+                              double backward_passes, double launches) {
   const double bytes = elements * setting.precision.activation_bytes;
   memory(what, part, WorkPass::forward, bytes * forward_passes, launches);
   memory(what, part, WorkPass::input_gradient, bytes * backward_passes, launches);
@@ -76,7 +95,8 @@ void WorkBuilder::exchange(double elements) {
   const bool beside = setting.layout.overlap.experts;
   if (setting.layout.all_to_all == "allgather") {
     // Every rank of the group sees all tokens, and sums what its experts made of them.
-    const double bytes = tokens.residual * setting.model.hidden * setting.layout.ep * setting.precision.activation_bytes;
+    const double bytes =
+        tokens.residual * setting.model.hidden * setting.layout.ep * setting.precision.activation_bytes;
     for (const WorkPass pass : {WorkPass::forward, WorkPass::input_gradient}) {
       collective("gather of tokens", Part::exchange, pass, CollectiveKind::all_gather, Axis::expert, bytes, beside);
       collective("scatter of sums", Part::exchange, pass, CollectiveKind::reduce_scatter, Axis::expert, bytes, beside);
@@ -86,8 +106,10 @@ void WorkBuilder::exchange(double elements) {
   const double out = elements * setting.precision.dispatch_bytes, back = elements * setting.precision.activation_bytes;
   collective("dispatch", Part::exchange, WorkPass::forward, CollectiveKind::exchange, Axis::expert, out, beside);
   collective("combine", Part::exchange, WorkPass::forward, CollectiveKind::exchange, Axis::expert, back, beside);
-  collective("dispatch's gradient", Part::exchange, WorkPass::input_gradient, CollectiveKind::exchange, Axis::expert, back, beside);
-  collective("combine's gradient", Part::exchange, WorkPass::input_gradient, CollectiveKind::exchange, Axis::expert, back, beside);
+  collective("dispatch's gradient", Part::exchange, WorkPass::input_gradient, CollectiveKind::exchange, Axis::expert,
+             back, beside);
+  collective("combine's gradient", Part::exchange, WorkPass::input_gradient, CollectiveKind::exchange, Axis::expert,
+             back, beside);
 }
 
 void WorkBuilder::memory(const char* what, Part part, WorkPass pass, double bytes, double launches) {
@@ -95,7 +117,12 @@ void WorkBuilder::memory(const char* what, Part part, WorkPass pass, double byte
 }
 
 void WorkBuilder::attention(const char* what, WorkPass pass, double flops, double launches) {
-  out_.add({.what = what, .kind = WorkKind::attention, .pass = pass, .part = Part::core, .flops = flops, .launches = launches});
+  out_.add({.what = what,
+            .kind = WorkKind::attention,
+            .pass = pass,
+            .part = Part::core,
+            .flops = flops,
+            .launches = launches});
 }
 
 void WorkBuilder::batched(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups) {
@@ -103,9 +130,16 @@ void WorkBuilder::batched(const char* what, Part part, WorkPass pass, double m, 
   out_.items[out_.size - 1].launches = 1;
 }
 
-void WorkBuilder::collective(const char* what, Part part, WorkPass pass, CollectiveKind kind, Axis axis, double message, bool beside) {
-  out_.add({.what = what, .kind = WorkKind::collective, .pass = pass, .part = part, .beside = beside, .collective = kind,
-            .axis = axis, .message = message});
+void WorkBuilder::collective(const char* what, Part part, WorkPass pass, CollectiveKind kind, Axis axis, double message,
+                             bool beside) {
+  out_.add({.what = what,
+            .kind = WorkKind::collective,
+            .pass = pass,
+            .part = part,
+            .beside = beside,
+            .collective = kind,
+            .axis = axis,
+            .message = message});
 }
 
 void add_embedding_work(const Setting& s, WorkList& out) {
@@ -119,12 +153,14 @@ void add_head_work(const Setting& s, WorkList& out) {
   b.norm("final norm", b.tokens.residual * D);
   if (s.layout.tp > 1 && s.layout.sequence_parallel) {
     const double bytes = T * D * s.precision.activation_bytes;
-    b.collective("gather before the head", Part::head, WorkPass::forward, CollectiveKind::all_gather, Axis::tensor, bytes, false);
-    b.collective("scatter of the head's input gradient", Part::head, WorkPass::input_gradient, CollectiveKind::reduce_scatter,
-                 Axis::tensor, bytes, false);
+    b.collective("gather before the head", Part::head, WorkPass::forward, CollectiveKind::all_gather, Axis::tensor,
+                 bytes, false);
+    b.collective("scatter of the head's input gradient", Part::head, WorkPass::input_gradient,
+                 CollectiveKind::reduce_scatter, Axis::tensor, bytes, false);
   }
   b.matmul_16("head", Part::head, T, V, D);
-  // Logits: fused, read and written once each way; else converted to float32, reduced twice, and gradients converted back.
+  // Logits: fused, read and written once each way; else converted to float32, reduced twice, and gradients converted
+  // back.
   b.memory("cross-entropy", Part::head, WorkPass::forward, (s.execution.fused_loss ? 6 : 22) * T * V, 6);
   b.memory("cross-entropy", Part::head, WorkPass::input_gradient, (s.execution.fused_loss ? 4 : 14) * T * V, 4);
 }

@@ -16,15 +16,17 @@ class WorkBuilder {
   void feed_forward(Part part, double rows, double width, double ffn, double groups);
   void norm(const char* what, double elements);
   // Passes over memory of activation elements: each pass reads or writes `elements`.
-  void elementwise(const char* what, Part part, double elements, double forward_passes, double backward_passes, double launches);
-  void residual();               // with the norm before it, where the model has one
+  void elementwise(const char* what, Part part, double elements, double forward_passes, double backward_passes,
+                   double launches);
+  void residual();                 // with the norm before it, where the model has one
   void exchange(double elements);  // dispatch and combine, forward and backward
 
   // One pass.
   void memory(const char* what, Part part, WorkPass pass, double bytes, double launches);
   void attention(const char* what, WorkPass pass, double flops, double launches);
   void batched(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups);
-  void collective(const char* what, Part part, WorkPass pass, CollectiveKind kind, Axis axis, double message, bool beside);
+  void collective(const char* what, Part part, WorkPass pass, CollectiveKind kind, Axis axis, double message,
+                  bool beside);
 
   double sequences() const { return double(setting.batch.micro_batch); }
 
