@@ -1,10 +1,11 @@
-// Executes an all-to-all pattern (plan/all_to_all/pattern.h) on a group, phase by phase, for rows of any trailing
+// Executes an all-to-all pattern (plan/all_to_all/pattern.h) that moves rows as they are, for rows of any trailing
 // shape. A member's rows go in by destination (block (me, 0), (me, 1), ...) and come out by source (block (0, me), (1,
 // me), ...), whatever way the pattern sends them. The backward pass is the same on transpose(pattern) and
-// transpose(counts): rows that came out of the forward pass go in as they lie. Source of the phases' semantics:
-// plan/all_to_all/pattern.h. A transfer inside a member moves no data.
+// transpose(counts): rows that came out of the forward pass go in as they lie. A transfer inside a member moves no
+// data. Patterns that copy or sum tokens: token_exchange.h.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,17 +40,35 @@ class BlockCounts {
 
 BlockCounts transpose(const BlockCounts& counts);
 
-// Collective. From what this member has for each other one to all the counts that it needs to execute the pattern: its
-// own row and column for a direct pattern (one exchange of counts), all of them otherwise (one all-gather).
+// One phase in which every block goes straight to its destination, all at once: the backend's own all-to-all does it.
+bool is_direct(const plan::Pattern& pattern);
+
+// A pattern on a group, for many exchanges: it keeps what is this member's part, and buffers. One exchange at a time.
+// The pattern must have no plan::problems and the group's size. It moves rows both ways, so give it the dispatch flow.
+class PatternExchange {
+ public:
+  PatternExchange(Group& group, const plan::Pattern& pattern);
+  ~PatternExchange();
+
+  // Collective. From what this member has for each other one to all the counts that it needs to execute the pattern:
+  // its own row and column for a direct pattern (one exchange of counts); else those of all blocks that pass it, which
+  // travel by the pattern itself.
+  BlockCounts exchange_counts(std::span<const std::int64_t> send_counts, const std::string& operation);
+
+  // Collective, also on members that have nothing to move.
+  at::Tensor dispatch(const at::Tensor& rows, const BlockCounts& counts, const std::string& operation);
+  // The way back by the transpose: rows by source in, by destination out. `counts` as in dispatch.
+  at::Tensor combine(const at::Tensor& rows, const BlockCounts& counts, const std::string& operation);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// One exchange on its own, of a pattern of either flow.
 BlockCounts exchange_block_counts(Group& group, const plan::Pattern& pattern, std::span<const std::int64_t> send_counts,
                                   const std::string& operation);
-
-// Collective: one all-to-all a phase, also on members that have nothing to move in it. The pattern must have no
-// plan::problems and the group's size.
 at::Tensor exchange_rows(Group& group, const plan::Pattern& pattern, const at::Tensor& rows, const BlockCounts& counts,
                          const std::string& operation);
-
-// One phase in which every block goes straight to its destination: executed without packing.
-bool is_direct(const plan::Pattern& pattern);
 
 }  // namespace trireme::comm

@@ -103,6 +103,15 @@ PlatformSpec parse_platform(const std::string& toml, const std::string& file_nam
     p.links.push_back({.level = l.one_of_or("level", "host", {"host", "network"}), .source = read_source(l),
                        .latency_s = l.number("latency_us", 0) * micro, .bytes = column(l, "bytes"),
                        .bytes_per_s = column(l, "GBps", giga)});
+  for (ConfigTable& l : t.tables("shared_link"))
+    p.shared_links.push_back({.level = l.one_of_or("level", "host", {"host", "network"}), .source = read_source(l),
+                              .nodes = static_cast<int>(l.integer_or("nodes", 1, 1, 1 << 20)),
+                              .ranks_per_node = static_cast<int>(l.integer_or("ranks_per_node", 1, 1, 1 << 20)),
+                              .latency_s = l.number("latency_us", 0) * micro,
+                              .message_s = l.number("message_us", 0) * micro,
+                              .bytes_per_s = l.number("GBps", 1e-9) * giga,
+                              .cards = static_cast<int>(l.integer_or("cards", 1, 1, 1 << 10)),
+                              .residual = l.number_or("residual", 0, 0)});
   for (ConfigTable& c : t.tables("collective")) {
     const std::string kind = c.one_of_or("kind", "all_to_all", {"all_to_all", "all_reduce", "send_receive"});
     p.collectives.push_back({.kind = nlohmann::json(kind).get<Collective>(),
@@ -119,6 +128,7 @@ PlatformSpec parse_platform(const std::string& toml, const std::string& file_nam
 void to_json(nlohmann::json& j, const PlatformSpec& p) {
   j = {{"name", p.name},           {"device", p.device}, {"host", p.host},
        {"framework", p.framework}, {"links", p.links},   {"collectives", p.collectives}};
+  if (!p.shared_links.empty()) j["shared_links"] = p.shared_links;
   if (!p.datasheet.empty()) j["datasheet"] = p.datasheet;
 }
 
@@ -129,6 +139,7 @@ void from_json(const nlohmann::json& j, PlatformSpec& p) {
   j.at("framework").get_to(p.framework);
   j.at("links").get_to(p.links);
   j.at("collectives").get_to(p.collectives);
+  if (j.contains("shared_links")) j.at("shared_links").get_to(p.shared_links);
   if (j.contains("datasheet")) j.at("datasheet").get_to(p.datasheet);
 }
 
@@ -238,6 +249,11 @@ std::string to_toml(const PlatformSpec& p) {
   for (const Link& l : p.links)
     out += fmt::format("\n[[link]]\nlevel = \"{}\"\nsource = \"{}\"\nlatency_us = {:.6g}\nbytes = {}\nGBps = {}\n", l.level,
                        name(l.source), l.latency_s / micro, list(l.bytes), list(l.bytes_per_s, giga));
+  for (const SharedLink& l : p.shared_links)
+    out += fmt::format("\n[[shared_link]]\nlevel = \"{}\"\nsource = \"{}\"\nnodes = {}\nranks_per_node = {}\n"
+                       "latency_us = {:.6g}\nmessage_us = {:.6g}\nGBps = {:.6g}\ncards = {}\nresidual = {:.3g}\n",
+                       l.level, name(l.source), l.nodes, l.ranks_per_node, l.latency_s / micro, l.message_s / micro,
+                       l.bytes_per_s / giga, l.cards, l.residual);
   for (const CollectiveTable& c : p.collectives)
     out += fmt::format("\n[[collective]]\nkind = \"{}\"\nlevel = \"{}\"\nranks = {}\nsource = \"{}\"\nbytes = {}\nus = {}\n",
                        name(c.kind), c.level, c.ranks, name(c.source), list(c.bytes), list(c.seconds, micro));

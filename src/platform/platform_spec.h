@@ -127,6 +127,19 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+// What messages cost while every rank talks at once, by fits to exchanges: what all-to-all patterns are priced with.
+struct SharedLink {
+  std::string level = "host";  // as of links
+  Source source = Source::guess;
+  int nodes = 1, ranks_per_node = 1;  // that talked
+  double latency_s = 0;               // of a batch of messages that are under way together
+  double message_s = 0;               // of a rank's own time, a message sent and one received
+  double bytes_per_s = 0;             // host: of a rank; network: of a network card; each way
+  int cards = 1;                      // network cards of a node
+  double residual = 0;                // median of |fit - measured| / measured
+  bool operator==(const SharedLink&) const = default;
+};
+
 enum class Collective { all_to_all, all_reduce, send_receive };
 NLOHMANN_JSON_SERIALIZE_ENUM(Collective, {{Collective::all_to_all, "all_to_all"}, {Collective::all_reduce, "all_reduce"},
                                           {Collective::send_receive, "send_receive"}})
@@ -154,6 +167,7 @@ struct PlatformSpec {
   Host host;
   Framework framework;
   std::vector<Link> links;
+  std::vector<SharedLink> shared_links;  // may be empty: then links stand for them
   std::vector<CollectiveTable> collectives;
   Datasheet datasheet;  // may be empty; where it is not, the curves and links above may be
   bool operator==(const PlatformSpec&) const = default;
@@ -172,6 +186,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BusyTable, threads, source, ranks, slow_down,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NoiseTable, source, factor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Host, cores, memory_bytes, ranks, busy, noise)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, level, source, latency_s, bytes, bytes_per_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharedLink, level, source, nodes, ranks_per_node, latency_s, message_s, bytes_per_s,
+                                   cards, residual)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveTable, kind, level, ranks, source, bytes, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Framework, baseline_bytes, communication_core_share, source)
 void to_json(nlohmann::json& j, const PlatformSpec& spec);

@@ -1,0 +1,33 @@
+// The network that patterns are priced on: what a message costs on the node, off it and beyond the group of nodes, and
+// which members share a network card.
+#pragma once
+#include "base/units.h"
+#include "plan/all_to_all/node_shape.h"
+#include "platform/platform_spec.h"
+
+namespace trireme::sim {
+
+// Measured while all members talk: what processors they share is in it.
+struct Wire {
+  double latency_s = 0;    // from the first of a batch of messages to its arrival: paid once for all that are under way
+  double message_s = 0;    // of the member's own time for each message that it sends or receives
+  double bytes_per_s = 1;  // on the node: of each member's port; off it: of a card. Each way
+  bool operator==(const Wire&) const = default;
+};
+
+struct Fabric {
+  Wire node, group, beyond;       // by plan::Reach
+  int cards_per_node = 1;         // network cards; a node's members are spread over them in order
+  double uplink_bytes_per_s = 0;  // of all that leaves a group of nodes, each way; 0: no limit of its own
+  const Wire& wire(plan::Reach reach) const {
+    return reach == plan::Reach::node ? node : reach == plan::Reach::group ? group : beyond;
+  }
+  bool operator==(const Fabric&) const = default;
+};
+
+// From a platform: level "host" is the node, "network" all beyond it. What was measured while all talk comes first (of
+// the nearest number of ranks), else a link alone with the bandwidth of its largest message, each message of a member
+// behind the one before. ConfigError where a level that the shape needs has neither.
+Fabric fabric_of(const platform::PlatformSpec& platform, const plan::NodeShape& shape);
+
+}  // namespace trireme::sim
