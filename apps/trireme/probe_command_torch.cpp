@@ -19,6 +19,7 @@
 #include "platform/platform_file.h"
 #include "sim/memory_cost.h"
 #include "sim/price.h"
+#include "trireme/all_to_all_probe.h"
 #include "trireme/commands.h"
 #include "trireme/launch.h"
 #include "trireme/rank_probe.h"
@@ -34,6 +35,10 @@ struct Options {
   std::vector<std::string> set;
   int ranks = 0;
   bool quick = false, json = false;
+  bool links = false, all_to_all = false;
+  std::vector<double> bytes;
+  std::vector<std::string> patterns;
+  int top_k = 8, samples = 7, nodes_per_group = 0;
 };
 
 std::string processor_name() {
@@ -178,6 +183,18 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
 void probe_command(const Options& o, Context& context) {
   const comm::LaunchEnv env = comm::parse_launch_env(context.environment);
   const bool launched = env.source != comm::LaunchSource::single;
+  if (o.links || o.all_to_all) {
+    const int ranks = launched ? env.world : o.ranks > 0 ? o.ranks : std::min(8, std::max(2, num_cores()));
+    if (!launched && ranks > 1) {
+      context.exit_code = launch_local(ranks, context, std::chrono::minutes(10));
+      return;
+    }
+    at::set_num_threads(1);
+    probe_network({.env = env, .links = o.links, .all_to_all = o.all_to_all, .out = o.out, .bytes_per_pair = o.bytes,
+                   .patterns = o.patterns, .top_k = o.top_k, .samples = o.samples, .nodes_per_group = o.nodes_per_group,
+                   .quick = o.quick, .json = o.json});
+    return;
+  }
   plan::RunSpec run = o.run.empty() ? reference_run() : plan::load_run(o.run, o.set);
   int ranks = launched ? env.world : o.ranks;
   if (ranks == 0 && !o.run.empty()) ranks = run.layout.pp * (run.layout.dp > 0 ? run.layout.dp : run.layout.ep);
@@ -201,7 +218,14 @@ void add_probe_command(CLI::App& app, Context& context) {
   c->add_option("--run", options->run, "Also measure the segments of this run's model, in its shapes (default: a small model's)");
   c->add_option("--set", options->set, "KEY=VALUE: override a key of the run; repeatable")->allow_extra_args(false);
   c->add_flag("--quick", options->quick, "Fewer shapes, shorter: for a first look");
-  c->add_flag("--json", options->json, "Print the platform as one JSON object");
+  c->add_flag("--json", options->json, "Print the platform as one JSON object; with --links and --all-to-all, lines of JSON");
+  c->add_flag("--links", options->links, "Only the links between ranks, on one host or many: what a message costs alone and while all talk");
+  c->add_flag("--all-to-all", options->all_to_all, "Only race the all-to-all patterns over sizes, and name the one that is chosen");
+  c->add_option("--bytes", options->bytes, "Sizes of the race: bytes that a rank has for each other one")->delimiter(',')->check(CLI::PositiveNumber);
+  c->add_option("--patterns", options->patterns, "Patterns of the race (default: all that fit the nodes)")->delimiter(',');
+  c->add_option("--top-k", options->top_k, "Experts that a raced token goes to")->capture_default_str()->check(CLI::Range(1, 64));
+  c->add_option("--samples", options->samples, "Samples of each pattern and size")->capture_default_str()->check(CLI::Range(3, 1000));
+  c->add_option("--nodes-per-group", options->nodes_per_group, "Nodes that share a switch (default: no such level)")->check(CLI::NonNegativeNumber);
   c->callback([options, &context] { probe_command(*options, context); });
 }
 

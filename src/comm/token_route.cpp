@@ -211,7 +211,7 @@ TokenRoute make_route(Group& group, const plan::Pattern& whole, const OwnPart& p
   TokenRoute route{.num_tokens = experts_TK.size(0), .top_k = experts_TK.size(1)};
   route.tables.push_back({group.rank(), {.first = 0, .count = group.size()}, experts_TK});
   RowBuffers buffers;
-  RecordContents records(group.size(), group.rank(), std::max(1, static_cast<int>(whole.phases.size())),
+  RecordContents records(group.size(), group.rank(), static_cast<int>(whole.phases.size()),
                          own_records(whole, group.rank(), experts_TK, experts_per_member), group.device, buffers);
   run_messages(group, part, records, operation + " counts");
   RouteContents contents(group, records, route, part, experts_per_member);

@@ -94,7 +94,7 @@ void check(const plan::Pattern& pattern) {
 
 TEST(TokenExchange, EveryPatternMovesTokensAndSumsTheirResults) {
   std::vector<NodeShape> shapes{NodeShape({3, 1, 2}), NodeShape::even(8, 2, 2)};
-  for (const int size : {1, 2, 5, 6})
+  for (const int size : {1, 2, 5})
     for (const int per_node : {1, 2, 3}) shapes.push_back(NodeShape::even(size, per_node));
   for (const NodeShape& shape : shapes)
     for (const std::string& name : plan::pattern_names(shape)) {

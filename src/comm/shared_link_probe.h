@@ -1,0 +1,43 @@
+// Measures what messages cost while every rank talks: exchanges with some of the members of the node, and with
+// counterparts on some of the other nodes, by number of messages and by size; and a line through them.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "comm/group.h"
+#include "plan/all_to_all/node_shape.h"
+#include "platform/platform_spec.h"
+
+namespace trireme::comm {
+
+struct SharedSample {
+  std::string level;         // "host" or "network"
+  int messages = 0;          // that a member sends (and receives)
+  double bytes = 0;          // of a message
+  double busiest_bytes = 0;  // through a member's port (host), a node's links (network), each way
+  double median_s = 0, max_s = 0;
+  double fitted_s = 0;
+};
+
+struct SharedLinks {
+  std::vector<platform::SharedLink> links;  // of the levels that the shape has
+  std::vector<SharedSample> samples;
+};
+
+struct SharedLinkOptions {
+  std::vector<double> bytes{64, 1024, 8192, 65536};
+  int samples = 5;
+  double batch_s = 0.03;
+  double longest_s = 2;  // sizes whose exchange would take longer are left out
+  std::function<void(const std::string&)> progress;
+};
+
+// Collective; the same on every member.
+SharedLinks probe_shared_links(Group& group, const plan::NodeShape& shape, const SharedLinkOptions& options = {});
+
+// Latency, message time and bandwidth of one level: least squares of the relative error, none of them below 0. Sets
+// fitted_s. Needs samples of at least two numbers of messages or the message time is taken as 0.
+platform::SharedLink fit_shared_link(std::vector<SharedSample*>& samples);
+
+}  // namespace trireme::comm
