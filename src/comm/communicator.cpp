@@ -9,6 +9,7 @@
 #include "comm/group.h"
 #include "comm/issue_order.h"
 #include "comm/liveness.h"
+#include "comm/rank_hosts.h"
 
 namespace trireme::comm {
 namespace {
@@ -55,6 +56,7 @@ class BackendGroup final : public Group {
 
 struct Communicator::State {
   std::unique_ptr<BackendMaker> maker;
+  std::vector<std::string> hosts;  // by rank
   std::vector<std::unique_ptr<BackendGroup>> groups;  // in the order of creation, equal on every rank
 
   Group& find(const std::string& name) {
@@ -86,19 +88,19 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::Store> store, const Communic
     group->device = options.device;
     state_->groups.push_back(std::move(group));
   }
+  state_->hosts.assign(1, host_identity());
   if (mesh.world() == 1) return;
 
   const std::string root = options.prefix.empty() ? "comm" : options.prefix + "/comm";
   std::string doing = "meet at the store";
   Group* at = state_->groups.front().get();
   try {
-    if (options.device.is_cpu()) {
-      std::vector<std::string> identities;
+    {
       c10d::StoreTimeoutGuard guard(*store, options.timeout);
-      const auto key = [&](int rank) { return fmt::format("{}/host/{}", root, rank); };
-      store->set(key(options.rank), host_identity());
-      for (int rank = 0; rank < mesh.world(); ++rank) identities.push_back(store->get_to_str(key(rank)));
-      state_->maker = make_gloo(choose_network(options.interface, identities, options.master_address), options.timeout);
+      state_->hosts = rank_hosts(store, options.rank, mesh.world(), root);
+    }
+    if (options.device.is_cpu()) {
+      state_->maker = make_gloo(choose_network(options.interface, state_->hosts, options.master_address), options.timeout);
     } else {
       state_->maker = make_nccl(options.device, options.timeout);
     }
@@ -125,6 +127,11 @@ Communicator::~Communicator() = default;
 
 Group& Communicator::group(Axis axis) {
   return state_->find(plan::name_of(axis));
+}
+plan::NodeShape Communicator::node_shape(const Group& group) const {
+  std::vector<std::string> hosts;
+  for (const int rank : group.members()) hosts.push_back(state_->hosts.at(static_cast<std::size_t>(rank)));
+  return plan::NodeShape::of_hosts(hosts);
 }
 Group& Communicator::pipeline_forward() {
   return state_->find("pp_forward");

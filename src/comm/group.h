@@ -13,6 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "plan/all_to_all/node_shape.h"
 #include "plan/mesh.h"
 
 namespace c10d {
@@ -79,6 +80,8 @@ class Communicator {
   ~Communicator();  // releases, communicates nothing
 
   Group& group(plan::Axis axis);
+  // The members of a group by host. ConfigError (key layout.all_to_all) where those of a host are not consecutive.
+  plan::NodeShape node_shape(const Group& group) const;
   Group& pipeline_forward();   // pp group for activations
   Group& pipeline_backward();  // pp group for gradients: a queue of its own, so that neither direction blocks the other
 

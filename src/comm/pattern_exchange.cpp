@@ -44,11 +44,12 @@ PatternExchange::PatternExchange(Group& group, const plan::Pattern& pattern) {
 
 PatternExchange::~PatternExchange() = default;
 
+bool PatternExchange::needs_own_counts_only() const { return state_->there.phases.size() <= 1; }
+
 BlockCounts PatternExchange::exchange_counts(std::span<const std::int64_t> send_counts, const std::string& operation) {
   Group& group = state_->group;
   TRIREME_CHECK(send_counts.size() == static_cast<std::size_t>(group.size()));
-  const bool one_hop = state_->there.phases.size() == 1;
-  if (state_->direct || one_hop)
+  if (needs_own_counts_only())
     return BlockCounts::own(group.rank(), send_counts, comm::exchange_counts(group, send_counts, operation));
   RecordContents contents(group.size(), group.rank(), 1, {send_counts.begin(), send_counts.end()}, group.device,
                           state_->buffers);

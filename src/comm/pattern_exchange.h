@@ -55,6 +55,9 @@ class PatternExchange {
   // travel by the pattern itself.
   BlockCounts exchange_counts(std::span<const std::int64_t> send_counts, const std::string& operation);
 
+  // Whether that is its own row and column: no block passes another member.
+  bool needs_own_counts_only() const;
+
   // Collective, also on members that have nothing to move.
   at::Tensor dispatch(const at::Tensor& rows, const BlockCounts& counts, const std::string& operation);
   // The way back by the transpose: rows by source in, by destination out. `counts` as in dispatch.

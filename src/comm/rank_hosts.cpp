@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "base/errors.h"
-#include "comm/error_text.h"
 #include "comm/network.h"
 
 namespace trireme::comm {
@@ -13,12 +11,8 @@ std::vector<std::string> rank_hosts(const c10::intrusive_ptr<c10d::Store>& store
                                     const std::string& prefix) {
   const auto key = [&](int r) { return fmt::format("{}/host/{}", prefix, r); };
   std::vector<std::string> hosts;
-  try {
-    store->set(key(rank), host_identity());
-    for (int r = 0; r < world; ++r) hosts.push_back(store->get_to_str(key(r)));
-  } catch (const std::exception& error) {
-    throw RuntimeFailure({.operation = "tell hosts", .reason = error_text(error)});
-  }
+  store->set(key(rank), host_identity());
+  for (int r = 0; r < world; ++r) hosts.push_back(store->get_to_str(key(r)));
   return hosts;
 }
 

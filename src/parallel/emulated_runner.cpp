@@ -6,7 +6,6 @@
 #include <ATen/Functions.h>
 
 #include "base/errors.h"
-#include "plan/all_to_all/generators.h"
 
 namespace trireme::parallel {
 
@@ -28,7 +27,7 @@ EmulatedRunner::EmulatedRunner(StageContext context, plan::StageCosts costs)
   for (std::int64_t e = 0; e < local; ++e)
     num_received_ += mesh.ep * routing.counts_E[static_cast<std::size_t>(mesh.ep_index(context_.rank) * local + e)];
   routing_ = std::make_shared<const nn::Routing>(std::move(routing));
-  exchange_.emplace(context_.communicator.group(plan::Axis::ep), plan::make_pattern(context_.plan.all_to_all, mesh.ep),
+  exchange_.emplace(context_.communicator.group(plan::Axis::ep), context_.exchange_pattern(),
                     model.moe.num_experts);
 }
 

@@ -6,11 +6,8 @@
 
 namespace trireme::parallel {
 
-ExpertExchange::ExpertExchange(comm::Group& group, plan::Pattern pattern, int num_experts)
-    : group_(group),
-      to_experts_(std::move(pattern)),
-      to_tokens_(plan::transpose(to_experts_)),
-      num_experts_(num_experts) {
+ExpertExchange::ExpertExchange(comm::Group& group, const plan::Pattern& pattern, int num_experts)
+    : group_(group), exchange_(group, pattern), num_experts_(num_experts) {
   TRIREME_CHECK(num_experts_ % group_.size() == 0);
 }
 
@@ -28,9 +25,9 @@ comm::BlockCounts ExpertExchange::exchange_counts(nn::Boundary& out, const std::
   };
   const auto sent_P = by_member(own_E);
   // A direct pattern needs only what this member sends and receives, which is known now; others need more.
-  if (comm::is_direct(to_experts_))
+  if (exchange_.needs_own_counts_only())
     return comm::BlockCounts::own(group_.rank(), sent_P, by_member(out.received_counts_PE));
-  return comm::exchange_block_counts(group_, to_experts_, sent_P, operation + " block counts");
+  return exchange_.exchange_counts(sent_P, operation + " block counts");
 }
 
 comm::BlockCounts ExpertExchange::counts_of(const plan::Action& action) const {
@@ -48,11 +45,12 @@ nn::Boundary ExpertExchange::run(const plan::Action& action, const nn::Boundary&
   nn::Boundary out = in;
   const comm::BlockCounts counts = dispatch && forward ? exchange_counts(out, operation) : counts_of(action);
   const bool to_experts = dispatch == forward;
-  const comm::BlockCounts directed = to_experts ? counts : comm::transpose(counts);
-  const plan::Pattern& pattern = to_experts ? to_experts_ : to_tokens_;
-  out.rows_RD = comm::exchange_rows(group_, pattern, in.rows_RD.contiguous(), directed, operation);
-  if (dispatch)
-    out.scores_R = comm::exchange_rows(group_, pattern, in.scores_R.contiguous(), directed, operation + " scores");
+  const auto move = [&](const at::Tensor& rows, const std::string& what) {
+    return to_experts ? exchange_.dispatch(rows.contiguous(), counts, what)
+                      : exchange_.combine(rows.contiguous(), counts, what);
+  };
+  out.rows_RD = move(in.rows_RD, operation);
+  if (dispatch) out.scores_R = move(in.scores_R, operation + " scores");
   const bool last_use = keep ? dispatch && !forward : !dispatch;
   const std::lock_guard lock(mutex_);
   if (last_use)

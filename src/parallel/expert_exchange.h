@@ -16,7 +16,7 @@ namespace trireme::parallel {
 
 class ExpertExchange {
  public:
-  ExpertExchange(comm::Group& group, plan::Pattern pattern, int num_experts);
+  ExpertExchange(comm::Group& group, const plan::Pattern& pattern, int num_experts);
 
   // Forward dispatch: rows_RD and scores_R become the received ones, received_counts_PE is set. Forward combine:
   // rows_RD (results) become those of this rank's tokens. Backward combine: rows_RD (gradients) go to the experts'
@@ -33,7 +33,7 @@ class ExpertExchange {
   comm::BlockCounts counts_of(const plan::Action& action) const;
 
   comm::Group& group_;
-  plan::Pattern to_experts_, to_tokens_;
+  comm::PatternExchange exchange_;
   int num_experts_;
   mutable std::mutex mutex_;
   std::map<std::pair<int, int>, comm::BlockCounts> counts_;  // by micro-batch and layer

@@ -7,7 +7,6 @@
 
 #include "base/errors.h"
 #include "parallel/stream.h"
-#include "plan/all_to_all/generators.h"
 
 namespace trireme::parallel {
 namespace {
@@ -38,7 +37,7 @@ TensorRunner::TensorRunner(StageContext context, nn::Model& model, GradientBucke
   const plan::Mesh& mesh = context_.plan.mesh;
   if (mesh.ep > 1 && context_.run.model.num_moe_layers() > 0)
     exchange_.emplace(context_.communicator.group(plan::Axis::ep),
-                      plan::make_pattern(context_.plan.all_to_all, mesh.ep), context_.run.model.moe.num_experts);
+                      context_.exchange_pattern(), context_.run.model.moe.num_experts);
 }
 
 void TensorRunner::begin_step() {

@@ -45,7 +45,7 @@ LayoutSpec read_layout(ConfigTable t) {
   s.ep = static_cast<int>(t.integer_or("ep", s.ep, 1, 1 << 20));
   s.schedule = one_of_names(t, "schedule", s.schedule, schedule_names());
   s.stage_layers = t.integers_or("stage_layers", {});
-  s.all_to_all = one_of_names(t, "all_to_all", s.all_to_all, block_pattern_names());
+  s.all_to_all = one_of_names(t, "all_to_all", s.all_to_all, training_pattern_names());
   s.bucket_MiB = t.number_or("bucket_MiB", s.bucket_MiB, 1e-6, 1e6);
   s.tp = static_cast<int>(t.integer_or("tp", s.tp, 1, 1 << 20));
   s.sequence_parallel = t.boolean_or("sequence_parallel", s.sequence_parallel);

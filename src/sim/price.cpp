@@ -31,7 +31,7 @@ class Pricer {
       : plan_(plan), run_(run), platform_(platform), threads_(threads_of_rank(run, platform, plan.mesh.world())),
         curves_(platform.device, run.device.dtype, threads_), network_(platform),
         messages_(plan_.mesh, network_, platform.host.ranks), shape_(segment_shape(run, plan.mesh, threads_, !plan.schedule.forward_only)),
-        pattern_(plan::make_pattern(plan.all_to_all, plan.mesh.ep)) {}
+        pattern_(plan::make_pattern(plan.all_to_all, plan::NodeShape::even(plan.mesh.ep, platform.host.ranks))) {}
 
   Priced run() {
     Priced out{.notes = curves_.notes(), .threads = threads_, .measured = curves_.measured()};

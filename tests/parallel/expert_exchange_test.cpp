@@ -51,12 +51,17 @@ nn::Boundary boundary_of(int rank, int ep) {
   return boundary;
 }
 
-class ExpertExchangeTest : public ::testing::TestWithParam<int> {};
+// Members, and a pattern for them on nodes of two.
+class ExpertExchangeTest : public ::testing::TestWithParam<std::tuple<int, std::string>> {
+ protected:
+  int ep() const { return std::get<0>(GetParam()); }
+  plan::Pattern pattern() const { return plan::make_pattern(std::get<1>(GetParam()), plan::NodeShape::even(ep(), 2)); }
+};
 
 TEST_P(ExpertExchangeTest, IdentityExpertsGiveBackRowsAndGradients) {
-  const int ep = GetParam();
+  const int ep = this->ep();
   testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), plan::make_pattern("flat", ep), num_experts);
+    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts);
     const nn::Boundary in = boundary_of(rank, ep);
     const nn::Boundary sent = exchanges.run(exchange(model::Segment::dispatch, Pass::forward), in, true);
 
@@ -93,9 +98,9 @@ TEST_P(ExpertExchangeTest, IdentityExpertsGiveBackRowsAndGradients) {
 }
 
 TEST_P(ExpertExchangeTest, WithoutABackwardNothingIsRemembered) {
-  const int ep = GetParam();
+  const int ep = this->ep();
   testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), plan::make_pattern("flat", ep), num_experts);
+    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts);
     const nn::Boundary sent =
         exchanges.run(exchange(model::Segment::dispatch, Pass::forward), boundary_of(rank, ep), false);
     EXPECT_EQ(exchanges.num_remembered(), 1);
@@ -106,10 +111,10 @@ TEST_P(ExpertExchangeTest, WithoutABackwardNothingIsRemembered) {
 
 TEST_P(ExpertExchangeTest, ProbabilitiesOfOneOverKGiveBackTheTokensAndTheirGradient) {
   // Megatron's dispatcher identity: experts that return row * score, scores 1 / k, summed over a token's k slots.
-  const int ep = GetParam();
+  const int ep = this->ep();
   constexpr std::int64_t tokens = 5, k = 2, hidden = 3;
   testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), plan::make_pattern("flat", ep), num_experts);
+    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts);
     at::Tensor experts_TK = at::empty({tokens, k}, at::kLong);
     for (std::int64_t t = 0; t < tokens; ++t)
       for (std::int64_t slot = 0; slot < k; ++slot) experts_TK[t][slot] = (3 * t + rank + slot) % num_experts;
@@ -139,7 +144,12 @@ TEST_P(ExpertExchangeTest, ProbabilitiesOfOneOverKGiveBackTheTokensAndTheirGradi
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ExpertExchangeTest, ::testing::Values(1, 2, 4, 8));
+INSTANTIATE_TEST_SUITE_P(Sizes, ExpertExchangeTest,
+                         ::testing::Combine(::testing::Values(1, 2, 4, 8),
+                                            ::testing::ValuesIn(plan::training_pattern_names())),
+                         [](const auto& test) {
+                           return std::get<1>(test.param) + std::to_string(std::get<0>(test.param));
+                         });
 
 TEST(ExpertExchange, ACombineBeforeItsDispatchIsABug) {
   testing::run_mesh({.pp = 1, .dp = 1, .ep = 1}, [&](int rank, comm::Communicator& communicator) {

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Races the all-to-all patterns on clusters of network namespaces and writes docs/all_to_all tables and plots. Needs root.
+
+  sudo ./bench/all_to_all/run.py --trireme build/bin/trireme --out docs/all_to_all
+
+Each cluster's links are measured first, by themselves; the race of one size is one netcluster run, so that nothing of it
+depends on another size. Let nothing else run meanwhile.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+CASES = {  # nodes, ranks a node, rate, sizes in bytes a pair
+    "8x4": (8, 4, "100mbit", [64, 256, 1024, 4096, 16384]),
+    "16x2": (16, 2, "100mbit", [64, 256, 1024, 4096, 16384]),
+    "4x2": (4, 2, "100mbit", [256, 4096, 32768, 131072]),
+}
+COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#e08e0b", "#7b4fa3", "#00798c", "#8a5a44", "#555555", "#c2185b"]
+
+
+def netcluster(case, arguments, options):
+    nodes, ranks, rate, _ = CASES[case]
+    command = [*options.prefix.split(), str(SOURCE / "scripts" / "netcluster"), "--nodes", str(nodes), "--ranks-per-node",
+               str(ranks), "--rate", rate, "--", options.trireme, "probe", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    resent = re.search(r"(\d+) segments sent again, (\d+) packets dropped", done.stderr)
+    return lines, int(resent[1]), int(resent[2]), done.stderr.splitlines()[0]
+
+
+def measure(case, options):
+    sizes = CASES[case][3]
+    with tempfile.TemporaryDirectory() as folder:
+        platform = str(pathlib.Path(folder) / "platform.toml")
+        links, _, _, shape = netcluster(case, ["--links", "--quick", "--json", "--out", platform], options)
+        result = {"case": case, "netcluster": shape, "links": [l for l in links if "shared_link" in l], "sizes": []}
+        for size in sizes:
+            lines, resent, dropped, _ = netcluster(
+                case, ["--all-to-all", "--json", "--bytes", str(size), "--samples", str(options.samples), "--out", platform],
+                options)
+            entry = {"bytes": size, "points": [l for l in lines if "pattern" in l],
+                     "pick": [l for l in lines if "pick" in l][0], "resent": resent, "dropped": dropped}
+            result["sizes"].append(entry)
+            print(f"{case} {size}: " + ", ".join(f"{p['pattern']} {p['median_s'] * 1e3:.2f}" for p in entry["points"]),
+                  file=sys.stderr, flush=True)
+    return result
+
+
+def size_text(size):
+    return f"{size // 1024} KiB" if size >= 1024 else f"{size} B"
+
+
+def tables(result):
+    nodes, ranks, rate, _ = CASES[result["case"]]
+    patterns = [p["pattern"] for p in result["sizes"][0]["points"]]
+    out = [f"### {nodes} nodes of {ranks}, {rate} a node each way", ""]
+    for link in result["links"]:
+        where = "on the nodes" if link["level"] == "host" else "between nodes"
+        out.append(f"Fit {where}: {link['latency_s'] * 1e6:.0f} us, {link['message_s'] * 1e6:.1f} us a message, "
+                   f"{link['bytes_per_s'] / 1e6:.1f} MB/s, median residual {link['residual'] * 100:.0f} %.")
+    out += ["", "Median ms (predicted ms):", "",
+            "| bytes a pair | " + " | ".join(patterns) + " | chosen | time of chosen / fastest | HALO against best flat | busy cores | sent again |",
+            "|---|" + "---|" * (len(patterns) + 5)]
+    errors = {name: [] for name in patterns}
+    for size in result["sizes"]:
+        by_name = {p["pattern"]: p for p in size["points"]}
+        for name in patterns:
+            errors[name].append(abs(by_name[name]["predicted_s"] / by_name[name]["median_s"] - 1))
+        flat = min(by_name[n]["median_s"] for n in ("flat", "pairwise", "scattered"))
+        cells = [f"{by_name[n]['median_s'] * 1e3:.2f} ({by_name[n]['predicted_s'] * 1e3:.2f})" for n in patterns]
+        out.append(f"| {size_text(size['bytes'])} | " + " | ".join(cells) +
+                   f" | {size['pick']['pick']} | {size['pick']['pick_over_best']:.2f} | "
+                   f"{flat / by_name['halo']['median_s']:.2f} | {max(p['busy_cores'] for p in size['points']):.1f} | {size['resent']} |")
+    every = sorted(e for list_ in errors.values() for e in list_)
+    out += ["", f"Error of the prediction: median {every[len(every) // 2] * 100:.0f} % over all patterns and sizes; by pattern "
+            + ", ".join(f"{n} {sorted(e)[len(e) // 2] * 100:.0f} %" for n, e in errors.items()) + ".", "",
+            "| bytes a pair | " + " | ".join(f"{n}: messages, KiB off the node" for n in patterns) + " |", "|---|" + "---|" * len(patterns)]
+    for size in result["sizes"]:
+        by_name = {p["pattern"]: p for p in size["points"]}
+        out.append(f"| {size_text(size['bytes'])} | " + " | ".join(
+            f"{by_name[n]['messages_off_node']}, {by_name[n]['bytes_off_node'] / 1024:.1f}" for n in patterns) + " |")
+    return "\n".join(out) + "\n"
+
+
+def plot(result):
+    """Time over size, both logarithmic, as SVG."""
+    import math
+    width, height, left, bottom = 640, 380, 60, 40
+    points = [(p["pattern"], s["bytes"], p["median_s"]) for s in result["sizes"] for p in s["points"]]
+    x0, x1 = (math.log(f(b for _, b, _ in points)) for f in (min, max))
+    y0, y1 = math.log(min(t for _, _, t in points)) - 0.1, math.log(max(t for _, _, t in points)) + 0.1
+    x = lambda b: left + (math.log(b) - x0) / (x1 - x0) * (width - left - 130)
+    y = lambda t: height - bottom - (math.log(t) - y0) / (y1 - y0) * (height - bottom - 20)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+           f'<rect width="{width}" height="{height}" fill="white"/>']
+    for size in result["sizes"]:
+        out.append(f'<text x="{x(size["bytes"]):.1f}" y="{height - 15}" text-anchor="middle">{size_text(size["bytes"])}</text>')
+    for exponent in range(-6, 3):
+        for step in (1, 2, 5):
+            t = step * 10.0**exponent
+            if y0 < math.log(t) < y1:
+                out.append(f'<path d="M{left} {y(t):.1f}H{width - 130}" stroke="#ddd"/><text x="{left - 5}" y="{y(t) + 4:.1f}" '
+                           f'text-anchor="end">{t * 1e3:g} ms</text>')
+    for i, name in enumerate(dict.fromkeys(n for n, _, _ in points)):
+        line = [(x(b), y(t)) for n, b, t in points if n == name]
+        colour = COLOURS[i % len(COLOURS)]
+        out.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="' +
+                   " ".join(f"{a:.1f},{b:.1f}" for a, b in line) + '"/>')
+        out.append(f'<text x="{width - 122}" y="{30 + 17 * i}" fill="{colour}">{name}</text>')
+    return "\n".join(out) + "\n</svg>\n"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--trireme", default=str(SOURCE / "build" / "bin" / "trireme"))
+    p.add_argument("--out", default=str(SOURCE / "docs" / "all_to_all"), help="folder for the tables, plots and raw results")
+    p.add_argument("--cases", default=",".join(CASES), help="of " + ", ".join(CASES))
+    p.add_argument("--samples", type=int, default=7)
+    p.add_argument("--prefix", default="", help="command to run each netcluster with")
+    p.add_argument("--tables-only", action="store_true", help="from the raw results of an earlier run")
+    o = p.parse_args()
+    out = pathlib.Path(o.out)
+    out.mkdir(parents=True, exist_ok=True)
+    for case in o.cases.split(","):
+        raw = out / f"{case}.json"
+        result = json.loads(raw.read_text()) if o.tables_only else measure(case, o)
+        raw.write_text(json.dumps(result, indent=1))
+        (out / f"{case}.md").write_text(tables(result))
+        (out / f"{case}.svg").write_text(plot(result))
+
+
+if __name__ == "__main__":
+    main()
