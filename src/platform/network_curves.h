@@ -16,6 +16,8 @@ class NetworkCurves {
  public:
   explicit NetworkCurves(const PlatformSpec& spec) : spec_(&spec) {}  // kept by reference
 
+  const PlatformSpec& spec() const { return *spec_; }
+
   // One message between two ranks: the send_receive table of the level, else latency + bytes / bandwidth(bytes).
   Seconds message(Level level, double bytes) const;
 

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+
+#include "plan/all_to_all/row_counts.h"
+#include "sim/network/pattern_time.h"
 
 namespace trireme::sim {
 
@@ -38,7 +42,14 @@ Seconds MessageCost::all_to_all(const plan::Pattern& pattern, int stage, double 
   if (p == 1) return Seconds(0);
   if (pattern.name == "flat" && level(plan::Axis::ep, stage) == Level::host)
     return network_.all_to_all(Level::host, p, block_bytes * (p - 1));
-  Seconds total(0);
+  if (!network_.spec().shared_links.empty()) {
+    std::vector<std::string> hosts;
+    for (const int rank : members) hosts.push_back(std::to_string(host(rank)));
+    const auto shape = plan::NodeShape::of_hosts(hosts);
+    const plan::BlockTable blocks(p, std::vector<double>(static_cast<std::size_t>(p * p), 1));
+    return Seconds(pattern_time(pattern, shape, fabric_of(network_.spec(), shape), blocks, block_bytes).seconds);
+  }
+  std::vector<double> end;
   for (const plan::Phase& phase : pattern.phases) {
     std::vector<std::array<double, 2>> busy(p, {0, 0});  // by member and level
     for (const plan::Transfer& t : phase.transfers) {
@@ -49,9 +60,11 @@ Seconds MessageCost::all_to_all(const plan::Pattern& pattern, int stage, double 
     }
     double longest = 0;
     for (const auto& b : busy) longest = std::max(longest, std::max(b[0], b[1]));
-    total += Seconds(longest);
+    double begin = 0;
+    for (const int before : phase.after) begin = std::max(begin, end[before]);
+    end.push_back(begin + longest);
   }
-  return total;
+  return Seconds(end.empty() ? 0 : *std::max_element(end.begin(), end.end()));
 }
 
 }  // namespace trireme::sim

@@ -19,9 +19,9 @@ class MessageCost {
   Seconds all_reduce(plan::Axis axis, int stage, double bytes) const;
   // Between the stages' ranks at the same place in dp.
   Seconds between_stages(int stage, int peer_stage, double bytes) const;
-  // An all-to-all by a pattern, every block of `block_bytes`: phase after phase, each as long as its busiest member. A
-  // member's messages on one level run one after another, levels at the same time. A measured table for the flat pattern
-  // inside one level comes first.
+  // An all-to-all by a pattern, every block of `block_bytes`. For the flat pattern on one host a measured table comes first;
+  // else pattern_time where the platform has links measured while all talk; else phases in their order, each as long as its
+  // busiest member, whose messages on one level run one after another, levels at the same time.
   Seconds all_to_all(const plan::Pattern& pattern, int stage, double block_bytes) const;
 
  private:
