@@ -48,8 +48,11 @@ class NetworkProbe {
       : o_(options),
         store_(comm::connect_store(o_.env, std::chrono::minutes(5))),
         shape_(shape()),
-        all_(store_, {.rank = o_.env.rank, .mesh = {.pp = 1, .dp = o_.env.world, .ep = o_.env.world},
-                      .timeout = std::chrono::minutes(5), .prefix = "probe", .interface = o_.env.interface,
+        all_(store_, {.rank = o_.env.rank,
+                      .mesh = {.pp = 1, .dp = o_.env.world, .ep = o_.env.world},
+                      .timeout = std::chrono::minutes(5),
+                      .prefix = "probe",
+                      .interface = o_.env.interface,
                       .master_address = o_.env.master_addr}),
         world_(all_.group(plan::Axis::world)) {}
 
@@ -93,7 +96,8 @@ class NetworkProbe {
     for (const comm::LinkCurve& curve : curves) {
       if (curve.operation != comm::LinkOperation::message) continue;
       const bool off = shape_.node(curve.members[0]) != shape_.node(curve.members[1]);
-      platform::Link link{.level = off ? "network" : "host", .source = platform::Source::measured,
+      platform::Link link{.level = off ? "network" : "host",
+                          .source = platform::Source::measured,
                           .latency_s = curve.points.front().median_s};
       for (std::size_t i = 1; i < curve.points.size(); ++i) {
         const comm::LinkPoint& p = curve.points[i];
@@ -113,17 +117,23 @@ class NetworkProbe {
 
   void tell(const comm::LinkCurve& curve, bool off) const {
     if (o_.env.rank != 0) return;
-    if (!o_.json) print(fmt::format("\n{}: rank {} and rank {}, one message at a time", off ? "between nodes" : "on a node",
-                                    curve.members[0], curve.members[1]));
+    if (!o_.json)
+      print(fmt::format("\n{}: rank {} and rank {}, one message at a time", off ? "between nodes" : "on a node",
+                        curve.members[0], curve.members[1]));
     double fastest = 0;
     for (const comm::LinkPoint& p : curve.points) fastest = std::max(fastest, p.bytes / p.median_s);
     for (const comm::LinkPoint& p : curve.points) {
       if (o_.json)
-        print(nlohmann::json{{"link", off ? "network" : "host"}, {"bytes", p.bytes}, {"median_s", p.median_s},
-                             {"p99_s", p.p99_s}, {"samples", p.samples}}.dump());
+        print(nlohmann::json{{"link", off ? "network" : "host"},
+                             {"bytes", p.bytes},
+                             {"median_s", p.median_s},
+                             {"p99_s", p.p99_s},
+                             {"samples", p.samples}}
+                  .dump());
       else
-        print(fmt::format("  {:>10}  median {:>9.1f} us  p99 {:>9.1f} us  {:>8.1f} MB/s  {}", size_text(p.bytes), p.median_s * 1e6,
-                          p.p99_s * 1e6, p.bytes / p.median_s / 1e6, bar(p.bytes / p.median_s, fastest)));
+        print(fmt::format("  {:>10}  median {:>9.1f} us  p99 {:>9.1f} us  {:>8.1f} MB/s  {}", size_text(p.bytes),
+                          p.median_s * 1e6, p.p99_s * 1e6, p.bytes / p.median_s / 1e6,
+                          bar(p.bytes / p.median_s, fastest)));
     }
   }
 
@@ -136,19 +146,22 @@ class NetworkProbe {
         print(line.dump());
         continue;
       }
-      print(fmt::format("\n{}, all ranks at once: {:.0f} us + {:.1f} us a message + bytes at {:.1f} MB/s a {} (median residual {:.0f} %)",
-                        l.level == "host" ? "on the nodes" : "between nodes", l.latency_s * 1e6, l.message_s * 1e6,
-                        l.bytes_per_s / 1e6, l.level == "host" ? "rank" : "node", l.residual * 100));
+      print(
+          fmt::format("\n{}, all ranks at once: {:.0f} us + {:.1f} us a message + bytes at {:.1f} MB/s a {} (median "
+                      "residual {:.0f} %)",
+                      l.level == "host" ? "on the nodes" : "between nodes", l.latency_s * 1e6, l.message_s * 1e6,
+                      l.bytes_per_s / 1e6, l.level == "host" ? "rank" : "node", l.residual * 100));
       for (const comm::SharedSample& s : shared.samples)
         if (s.level == l.level)
-          print(fmt::format("  {:>3} messages of {:>8}: {:>9.3f} ms, largest {:>9.3f}, fit {:>9.3f} ({:+.0f} %)", s.messages,
-                            size_text(s.bytes), s.median_s * 1e3, s.max_s * 1e3, s.fitted_s * 1e3,
+          print(fmt::format("  {:>3} messages of {:>8}: {:>9.3f} ms, largest {:>9.3f}, fit {:>9.3f} ({:+.0f} %)",
+                            s.messages, size_text(s.bytes), s.median_s * 1e3, s.max_s * 1e3, s.fitted_s * 1e3,
                             100 * (s.fitted_s / s.median_s - 1)));
     }
   }
 
   void race(const platform::PlatformSpec& platform) {
-    comm::RaceOptions race{.patterns = o_.patterns.empty() ? plan::pattern_names(shape_) : o_.patterns, .samples = o_.samples,
+    comm::RaceOptions race{.patterns = o_.patterns.empty() ? plan::pattern_names(shape_) : o_.patterns,
+                           .samples = o_.samples,
                            .top_k = o_.top_k};
     if (!o_.bytes_per_pair.empty()) race.bytes_per_pair = o_.bytes_per_pair;
     if (o_.quick) race.batch_s = 0.02;
@@ -176,8 +189,9 @@ class NetworkProbe {
                                         [](const auto& a, const auto& b) { return a.median_s < b.median_s; });
     double pick_s = 0;
     if (!o_.json)
-      print(fmt::format("\n{} a pair\n  {:<14} {:>11} {:>11} {:>11} {:>9} {:>12} {:>6}", size_text(points.front().bytes_per_pair),
-                        "pattern", "median ms", "p99 ms", "predicted", "messages", "off-node", "cores"));
+      print(fmt::format("\n{} a pair\n  {:<14} {:>11} {:>11} {:>11} {:>9} {:>12} {:>6}",
+                        size_text(points.front().bytes_per_pair), "pattern", "median ms", "p99 ms", "predicted",
+                        "messages", "off-node", "cores"));
     for (const comm::RacePoint& p : points) {
       // Of the rank that sends the most.
       int messages = 0;
@@ -188,18 +202,27 @@ class NetworkProbe {
       }
       if (p.pattern == choice.pick().pattern) pick_s = p.median_s;
       if (o_.json)
-        print(nlohmann::json{{"pattern", p.pattern}, {"bytes_per_pair", p.bytes_per_pair}, {"median_s", p.median_s},
-                             {"p99_s", p.p99_s}, {"max_s", p.max_s}, {"samples", p.samples},
-                             {"predicted_s", predicted[p.pattern]}, {"messages_off_node", messages}, {"bytes_off_node", bytes},
-                             {"busy_cores", p.busy_cores}}.dump());
+        print(nlohmann::json{{"pattern", p.pattern},
+                             {"bytes_per_pair", p.bytes_per_pair},
+                             {"median_s", p.median_s},
+                             {"p99_s", p.p99_s},
+                             {"max_s", p.max_s},
+                             {"samples", p.samples},
+                             {"predicted_s", predicted[p.pattern]},
+                             {"messages_off_node", messages},
+                             {"bytes_off_node", bytes},
+                             {"busy_cores", p.busy_cores}}
+                  .dump());
       else
-        print(fmt::format("  {:<14} {:>11.3f} {:>11.3f} {:>11.3f} {:>9} {:>12} {:>6.1f}  {}", p.pattern, p.median_s * 1e3,
-                          p.p99_s * 1e3, predicted[p.pattern] * 1e3, messages, size_text(bytes), p.busy_cores,
-                          bar(p.median_s, worst->median_s)));
+        print(fmt::format("  {:<14} {:>11.3f} {:>11.3f} {:>11.3f} {:>9} {:>12} {:>6.1f}  {}", p.pattern,
+                          p.median_s * 1e3, p.p99_s * 1e3, predicted[p.pattern] * 1e3, messages, size_text(bytes),
+                          p.busy_cores, bar(p.median_s, worst->median_s)));
     }
     if (o_.json) {
-      nlohmann::json line{{"bytes_per_pair", points.front().bytes_per_pair}, {"pick", choice.pick().pattern},
-                          {"predicted_s", choice.pick().seconds}, {"best", best->pattern},
+      nlohmann::json line{{"bytes_per_pair", points.front().bytes_per_pair},
+                          {"pick", choice.pick().pattern},
+                          {"predicted_s", choice.pick().seconds},
+                          {"best", best->pattern},
                           {"pick_over_best", pick_s / best->median_s}};
       if (const auto* second = choice.runner_up()) {
         line["runner_up"] = second->pattern;
@@ -207,8 +230,8 @@ class NetworkProbe {
       }
       print(line.dump());
     } else {
-      print(fmt::format("  chosen: {}; fastest here: {} (chosen takes {:.2f} times as long)", to_text(choice), best->pattern,
-                        pick_s / best->median_s));
+      print(fmt::format("  chosen: {}; fastest here: {} (chosen takes {:.2f} times as long)", to_text(choice),
+                        best->pattern, pick_s / best->median_s));
     }
   }
 
