@@ -16,6 +16,7 @@
 #include "comm/pattern_race.h"
 #include "comm/rank_hosts.h"
 #include "comm/shared_link_probe.h"
+#include "parallel/thread_policy.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/all_to_all/traffic.h"
 #include "platform/platform_file.h"
@@ -249,6 +250,7 @@ void probe_network(const NetworkProbeOptions& options) {
   if (options.env.world < 2)
     throw ConfigError({.key = "--ranks", .value = "1", .allowed = "2 or more: there is no network in one rank"});
   for (const std::string& name : options.patterns) plan::make_pattern(name, NodeShape::even(4, 1, 2));
+  parallel::use_batch_scheduling();  // as training does where ranks share cores; nothing where they don't
   NetworkProbe(options).run();
 }
 
