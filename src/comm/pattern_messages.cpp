@@ -38,8 +38,12 @@ class PairwiseRun {
       state(next).arrived = true;
       start_ready();
     }
-    for (int i = 0; i < n; ++i)
-      while (!state(i).sending.empty()) wait_for_send(i);
+    for (int i = n - 1; i >= 0; --i) {
+      std::deque<Pending>& sending = state(i).sending;
+      for (auto last = sending.rbegin(); last != sending.rend(); ++last)
+        if (last->work) guarded(true, i, *last->message, [&] { last->work->wait(); });
+      sending.clear();
+    }
   }
 
  private:
@@ -137,6 +141,14 @@ class PairwiseRun {
 
   void receive_all(int i) {
     State& s = state(i);
+    if (phase(i).in_flight == 0) {
+      // The last one first: when it is there most others are, and this thread has slept once and not for each.
+      for (auto last = s.receiving.rbegin(); last != s.receiving.rend(); ++last)
+        if (last->work) guarded(false, i, *last->message, [&] { last->work->wait(); });
+      for (const Pending& arrived : s.receiving) contents_.received(i, *arrived.message, arrived.bytes);
+      s.receiving.clear();
+      return;
+    }
     while (!s.receiving.empty()) {
       const Pending arrived = s.receiving.front();
       if (arrived.work) guarded(false, i, *arrived.message, [&] { arrived.work->wait(); });

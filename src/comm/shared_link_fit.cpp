@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/errors.h"
@@ -8,91 +7,80 @@
 namespace trireme::comm {
 namespace {
 
-constexpr int num_terms = 3;  // latency, messages, bytes
-using Terms = std::array<double, num_terms>;
+using Samples = std::vector<SharedSample*>;
 
-Terms terms_of(const SharedSample& s) {
-  return {1, double(s.messages), s.busiest_bytes};
+double model(const SharedSample& s, double latency_s, double message_s, double seconds_per_byte) {
+  return latency_s + std::max(s.messages * message_s, s.busiest_bytes * seconds_per_byte);
 }
 
-// Least squares over the terms that are switched on: Gauss with pivoting on the normal equations, columns scaled.
-Terms solve(const std::vector<SharedSample*>& samples, const std::array<bool, num_terms>& on) {
-  std::array<std::array<double, num_terms + 1>, num_terms> a{};
-  Terms scale{};
-  for (const SharedSample* s : samples)
-    for (int i = 0; i < num_terms; ++i) scale[i] = std::max(scale[i], terms_of(*s)[i] / s->median_s);
+// Latency and message time from the smallest messages: least squares of the relative error, neither below 0.
+std::pair<double, double> fit_messages(const Samples& samples) {
+  double n = 0, x = 0, xx = 0, y = 0, xy = 0;  // weighted by 1 / t^2
   for (const SharedSample* s : samples) {
-    const Terms x = terms_of(*s);
-    for (int i = 0; i < num_terms; ++i) {
-      const double xi = on[i] ? x[i] / s->median_s / scale[i] : 0;
-      for (int j = 0; j < num_terms; ++j) a[i][j] += on[j] ? xi * x[j] / s->median_s / scale[j] : 0;
-      a[i][num_terms] += xi;
-    }
+    const double w = 1 / (s->median_s * s->median_s);
+    n += w;
+    x += w * s->messages;
+    xx += w * s->messages * s->messages;
+    y += w * s->median_s;
+    xy += w * s->messages * s->median_s;
   }
-  for (int i = 0; i < num_terms; ++i)
-    if (!on[i]) a[i][i] = 1;
-  for (int i = 0; i < num_terms; ++i) {
-    int pivot = i;
-    for (int r = i + 1; r < num_terms; ++r)
-      if (std::abs(a[r][i]) > std::abs(a[pivot][i])) pivot = r;
-    std::swap(a[i], a[pivot]);
-    if (std::abs(a[i][i]) < 1e-12) {  // not told apart from the others by these samples
-      a[i] = {};
-      a[i][i] = 1;
-      continue;
-    }
-    for (int r = 0; r < num_terms; ++r) {
-      if (r == i) continue;
-      const double factor = a[r][i] / a[i][i];
-      for (int c = i; c <= num_terms; ++c) a[r][c] -= factor * a[i][c];
-    }
-  }
-  Terms out{};
-  for (int i = 0; i < num_terms; ++i) out[i] = on[i] ? a[i][num_terms] / a[i][i] / scale[i] : 0;
-  return out;
+  const double determinant = n * xx - x * x;
+  // One number of messages only: all of it is latency.
+  if (determinant < 1e-9 * n * xx) return {y / n, 0};
+  const double message_s = (n * xy - x * y) / determinant, latency_s = (y - message_s * x) / n;
+  if (latency_s < 0) return {0, xy / xx};
+  if (message_s < 0) return {y / n, 0};
+  return {latency_s, message_s};
 }
 
-double error_of(const std::vector<SharedSample*>& samples, const Terms& t) {
+double error(const Samples& samples, double latency_s, double message_s, double seconds_per_byte) {
   double sum = 0;
-  for (const SharedSample* s : samples) {
-    const Terms x = terms_of(*s);
-    const double e = (t[0] * x[0] + t[1] * x[1] + t[2] * x[2]) / s->median_s - 1;
-    sum += e * e;
-  }
+  for (const SharedSample* s : samples)
+    sum += std::abs(model(*s, latency_s, message_s, seconds_per_byte) / s->median_s - 1);
   return sum;
+}
+
+// Seconds a byte: the best of a fine logarithmic grid, from what would explain the largest sample alone down.
+double fit_bytes(const Samples& samples, double latency_s, double message_s) {
+  double largest = 0;
+  for (const SharedSample* s : samples) largest = std::max(largest, 2 * s->median_s / s->busiest_bytes);
+  double best = 0, least = error(samples, latency_s, message_s, 0);
+  for (double rate = largest; rate > 1e-15; rate /= 1.01)
+    if (const double e = error(samples, latency_s, message_s, rate); e < least) {
+      least = e;
+      best = rate;
+    }
+  return best;
 }
 
 }  // namespace
 
 platform::SharedLink fit_shared_link(std::vector<SharedSample*>& samples) {
   TRIREME_CHECK(!samples.empty());
-  const bool many = std::any_of(samples.begin(), samples.end(),
-                                [&](const SharedSample* s) { return s->messages != samples.front()->messages; });
-  // The best of all subsets of terms whose factors are not negative.
-  Terms best{0, 0, 0};
-  double least = error_of(samples, best);
-  for (int set = 1; set < 1 << num_terms; ++set) {
-    const std::array<bool, num_terms> on{(set & 1) != 0, (set & 2) != 0 && many, (set & 4) != 0};
-    const Terms t = solve(samples, on);
-    if (*std::min_element(t.begin(), t.end()) < 0) continue;
-    if (const double e = error_of(samples, t); e < least) {
-      least = e;
-      best = t;
-    }
-  }
+  double smallest = samples.front()->bytes;
+  for (const SharedSample* s : samples) smallest = std::min(smallest, s->bytes);
+  Samples small;
+  for (SharedSample* s : samples)
+    if (s->bytes == smallest) small.push_back(s);
+  const auto [latency_s, message_s] = fit_messages(small);
+  // Patterns talk to all partners at once, and many flows into one card share it less well than few.
+  int most = 0;
+  for (const SharedSample* s : samples) most = std::max(most, s->messages);
+  Samples crowded;
+  for (SharedSample* s : samples)
+    if (2 * s->messages >= most) crowded.push_back(s);
+  const double rate = fit_bytes(crowded, latency_s, message_s);
   std::vector<double> residuals;
   for (SharedSample* s : samples) {
-    const Terms x = terms_of(*s);
-    s->fitted_s = best[0] * x[0] + best[1] * x[1] + best[2] * x[2];
+    s->fitted_s = model(*s, latency_s, message_s, rate);
     residuals.push_back(std::abs(s->fitted_s / s->median_s - 1));
   }
-  std::nth_element(residuals.begin(), residuals.begin() + static_cast<std::ptrdiff_t>(residuals.size() / 2),
-                   residuals.end());
+  std::sort(residuals.begin(), residuals.end());
   return {.level = samples.front()->level,
           .source = platform::Source::measured,
-          .latency_s = best[0],
-          .message_s = best[1],
-          .bytes_per_s = best[2] > 0 ? 1 / best[2] : 1e15,
+          .latency_s = latency_s,
+          .message_s = message_s,
+          .bytes_per_s = rate > 0 ? 1 / rate : 1e15,
           .residual = residuals[residuals.size() / 2]};
 }
 

@@ -1,7 +1,6 @@
 #include "comm/shared_link_probe.h"
 
 #include <algorithm>
-#include <set>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -33,26 +32,22 @@ class FixedContents final : public MessageContents {
   at::Tensor sent_, received_;
 };
 
-// Every member to the next `partners` members of its node.
-Pattern inside(const NodeShape& shape, int partners) {
-  Pattern p{.name = "inside nodes", .size = shape.size(), .phases = {{.name = "direct"}}};
-  for (int step = 1; step <= partners; ++step)
-    for (int from = 0; from < shape.size(); ++from) {
-      const int node = shape.node(from);
-      if (step < shape.ranks(node))
-        p.phases[0].transfers.push_back({from, shape.counterpart(node, shape.local(from) + step), {}});
-    }
-  return p;
-}
-
-// Every member to its counterparts on the next `partners` nodes.
-Pattern across(const NodeShape& shape, int partners) {
-  Pattern p{.name = "between nodes", .size = shape.size(), .phases = {{.name = "direct"}}};
-  for (int step = 1; step <= partners; ++step)
-    for (int from = 0; from < shape.size(); ++from) {
-      const int other = (shape.node(from) + step) % shape.num_nodes();
-      p.phases[0].transfers.push_back({from, shape.counterpart(other, shape.local(from)), {}});
-    }
+// `copies` messages of every member to the next `partners` members of its node (or to its counterparts on the next
+// nodes), all at once: in phases side by side.
+Pattern burst(const NodeShape& shape, bool off_node, int partners, int copies) {
+  Pattern p{.name = off_node ? "between nodes" : "inside nodes", .size = shape.size()};
+  for (int copy = 0; copy < copies; ++copy) {
+    plan::Phase phase{.name = fmt::format("messages {}", copy)};
+    for (int step = 1; step <= partners; ++step)
+      for (int from = 0; from < shape.size(); ++from) {
+        const int node = shape.node(from), local = shape.local(from);
+        if (off_node)
+          phase.transfers.push_back({from, shape.counterpart((node + step) % shape.num_nodes(), local), {}});
+        else if (step < shape.ranks(node))
+          phase.transfers.push_back({from, shape.counterpart(node, local + step), {}});
+      }
+    p.phases.push_back(std::move(phase));
+  }
   return p;
 }
 
@@ -62,9 +57,10 @@ SharedLinks probe_shared_links(Group& group, const NodeShape& shape, const Share
   SharedLinks out;
   const auto& ranks = shape.ranks_of_node();
   const int widest = *std::max_element(ranks.begin(), ranks.end());
-  const auto measure = [&](const std::string& level, const Pattern& pattern, int messages, double share) {
-    const OwnPart part = own_part(pattern, group.rank());
-    const int received = static_cast<int>(part.phases[0].receives.size());
+  const auto measure = [&](bool off_node, int partners, int copies) {
+    const std::string level = off_node ? "network" : "host";
+    const OwnPart part = own_part(burst(shape, off_node, partners, copies), group.rank());
+    const int received = static_cast<int>(part.phases.front().receives.size()), messages = partners * copies;
     for (const double bytes : options.bytes) {
       FixedContents contents(static_cast<std::int64_t>(bytes), std::max(1, received), group.device);
       TimedBatches timed(
@@ -75,7 +71,7 @@ SharedLinks probe_shared_links(Group& group, const NodeShape& shape, const Share
       out.samples.push_back({.level = level,
                              .messages = messages,
                              .bytes = bytes,
-                             .busiest_bytes = bytes * messages * share,
+                             .busiest_bytes = bytes * messages * (off_node ? widest : 1),
                              .median_s = point.median_s,
                              .max_s = point.p99_s});
       if (options.progress)
@@ -84,12 +80,17 @@ SharedLinks probe_shared_links(Group& group, const NodeShape& shape, const Share
       if (point.median_s * 8 > options.longest_s) break;
     }
   };
-  if (widest > 1)
-    for (const int partners : std::set<int>{1, widest / 2, widest - 1})
-      if (partners > 0) measure("host", inside(shape, partners), partners, 1);
-  if (shape.num_nodes() > 1)
-    for (const int partners : std::set<int>{1, shape.num_nodes() / 2, shape.num_nodes() - 1})
-      if (partners > 0) measure("network", across(shape, partners), partners, widest);
+  // One message, one to every partner, and as many as the flat pattern has.
+  if (widest > 1) {
+    measure(false, 1, 1);
+    if (widest > 2) measure(false, widest - 1, 1);
+    measure(false, widest - 1, 3);
+  }
+  if (const int others = shape.num_nodes() - 1; others > 0) {
+    measure(true, 1, 1);
+    if (others > 1) measure(true, others, 1);
+    measure(true, others, std::max(2, widest));
+  }
   for (const std::string level : {"host", "network"}) {
     std::vector<SharedSample*> of_level;
     for (SharedSample& s : out.samples)

@@ -27,7 +27,7 @@ struct SharedLinks {
 
 struct SharedLinkOptions {
   std::vector<double> bytes{64, 1024, 8192, 65536};
-  int samples = 5;
+  int samples = 5;  // and a warm-up
   double batch_s = 0.03;
   double longest_s = 2;  // sizes whose exchange would take longer are left out
   std::function<void(const std::string&)> progress;
@@ -36,8 +36,10 @@ struct SharedLinkOptions {
 // Collective; the same on every member.
 SharedLinks probe_shared_links(Group& group, const plan::NodeShape& shape, const SharedLinkOptions& options = {});
 
-// Latency, message time and bandwidth of one level: least squares of the relative error, none of them below 0. Sets
-// fitted_s. Needs samples of at least two numbers of messages or the message time is taken as 0.
+// One level as sim's pattern_time takes it: latency + max(messages x message time, bytes / bandwidth). Latency and
+// message time come from the smallest messages (least squares of the relative error), then the bandwidth with the least
+// sum of relative errors where most partners talk. Sets fitted_s. With one number of messages only, their time is all
+// latency.
 platform::SharedLink fit_shared_link(std::vector<SharedSample*>& samples);
 
 }  // namespace trireme::comm

@@ -9,161 +9,126 @@
 namespace trireme::comm {
 namespace {
 
-// Rows of a token, or numbers of its slots. A slot's numbers lie in its table's rows, K beside one another.
+// What travels: rows of tokens, or numbers of slots.
 struct Payload {
-  bool per_slot = false;
-  at::Tensor like;         // dtype and device
-  std::int64_t width = 1;  // of a token's row
-  std::int64_t row_values(std::int64_t k) const { return per_slot ? k : width; }
+  bool slots = false;
+  at::Tensor like;  // dtype and device
+  std::int64_t width = 1;
+
+  std::int64_t total(const TokenRoute& r) const { return slots ? r.num_slots : r.num_rows; }
+  const at::Tensor& of(const Picks& p) const { return slots ? p.slots : p.rows; }
+  at::Tensor of(const at::Tensor& all, const Stretch& s) const {
+    return slots ? all.narrow(0, s.first_slot, s.num_slots) : all.narrow(0, s.first_row, s.num_rows);
+  }
 };
 
-bool single(const Picks& picks) {
-  return picks.slots.defined();
-}
-
-at::Tensor as_bytes(const at::Tensor& values, const at::Tensor& like) {
-  if (values.numel() == 0) return at::empty({0}, like.options().dtype(at::kByte));
-  return values.contiguous().reshape({-1}).view(at::kByte);
+at::Tensor as_bytes(const at::Tensor& values) {
+  if (values.numel() == 0) return at::empty({0}, values.options().dtype(at::kByte));
+  return values.reshape({-1}).view(at::kByte);
 }
 
 class DispatchContents final : public MessageContents {
  public:
   DispatchContents(const TokenRoute& route, Payload payload, const at::Tensor& own)
-      : route_(route), payload_(std::move(payload)), data_(route.tables.size()) {
-    data_[0] = own;
+      : route_(route),
+        payload_(std::move(payload)),
+        all_(at::empty({payload_.total(route), payload_.width}, payload_.like.options())) {
+    all_.narrow(0, 0, own.size(0)).copy_(own);
   }
 
   at::Tensor to_send(int phase, const OwnMessage& m) override {
-    std::vector<at::Tensor> parts{at::empty({0}, payload_.like.options())};
-    for (const Picks& picks : route_.sent[static_cast<std::size_t>(phase)][static_cast<std::size_t>(m.index)])
-      parts.push_back(select(picks).reshape({-1}));
-    return as_bytes(parts.size() == 2 ? parts.back() : at::cat(parts), payload_.like);
+    return as_bytes(all_.index_select(
+        0, payload_.of(route_.sent[static_cast<std::size_t>(phase)][static_cast<std::size_t>(m.index)])));
   }
-
+  // Straight to where it belongs.
   at::Tensor to_receive(int phase, const OwnMessage& m) override {
-    std::int64_t values = 0;
-    for (const int table : tables(phase, m)) values += size_of(table);
-    return at::empty({values * static_cast<std::int64_t>(payload_.like.element_size())},
-                     payload_.like.options().dtype(at::kByte));
+    return as_bytes(
+        payload_.of(all_, route_.received[static_cast<std::size_t>(phase)][static_cast<std::size_t>(m.index)]));
   }
-
-  void received(int phase, const OwnMessage& m, const at::Tensor& bytes) override {
-    const at::Tensor values =
-        bytes.numel() == 0 ? at::empty({0}, payload_.like.options()) : bytes.view(payload_.like.scalar_type());
-    std::int64_t offset = 0;
-    for (const int table : tables(phase, m)) {
-      const at::Tensor& experts_NK = route_.tables[static_cast<std::size_t>(table)].experts_NK;
-      data_[static_cast<std::size_t>(table)] =
-          values.narrow(0, offset, size_of(table))
-              .reshape({experts_NK.size(0), payload_.row_values(experts_NK.size(1))});
-      offset += size_of(table);
-    }
-  }
-
+  void received(int, const OwnMessage&, const at::Tensor&) override {}
   void keep(int, const plan::Parcel&) override {}
 
-  at::Tensor arrived() const {
-    at::Tensor out = at::empty({route_.num_arrived, payload_.per_slot ? 1 : payload_.width}, payload_.like.options());
-    for (std::size_t i = 0; i < route_.arrived.size(); ++i)
-      out.index_copy_(0, route_.positions[i], select(route_.arrived[i]));
-    return out;
-  }
+  at::Tensor arrived() const { return all_.index_select(0, payload_.of(route_.arrived)); }
 
  private:
-  const std::vector<int>& tables(int phase, const OwnMessage& m) const {
-    return route_.received[static_cast<std::size_t>(phase)][static_cast<std::size_t>(m.index)];
-  }
-  std::int64_t size_of(int table) const {
-    const at::Tensor& experts_NK = route_.tables[static_cast<std::size_t>(table)].experts_NK;
-    return experts_NK.size(0) * payload_.row_values(experts_NK.size(1));
-  }
-  at::Tensor select(const Picks& picks) const {
-    const at::Tensor& data = data_[static_cast<std::size_t>(picks.table)];
-    if (payload_.per_slot && single(picks)) return data.reshape({-1, 1}).index_select(0, picks.slots);
-    return data.index_select(0, picks.rows);
-  }
-
   const TokenRoute& route_;
   Payload payload_;
-  std::vector<at::Tensor> data_;  // by table
+  at::Tensor all_;
 };
 
 class CombineContents final : public MessageContents {
  public:
   // rows: of this member's experts, or their slots' numbers (R x 1).
-  CombineContents(const TokenRoute& route, Payload payload, const at::Tensor& rows, int me)
-      : route_(route), payload_(std::move(payload)), me_(me), given_(route.tables.size()) {
-    for (std::size_t i = 0; i < route.arrived.size(); ++i)
-      given_[static_cast<std::size_t>(route.arrived[i].table)].push_back(
-          {me, &route.arrived[i], rows.index_select(0, route.positions[i])});
+  CombineContents(const TokenRoute& route, Payload payload, const OwnPart& part, const at::Tensor& rows)
+      : route_(route), payload_(std::move(payload)), part_(part) {
+    const bool narrow = payload_.like.element_size() < 4;
+    sums_ = at::zeros({payload_.total(route), payload_.width},
+                      payload_.like.options().dtype(narrow ? at::kFloat : payload_.like.scalar_type()));
+    sums_.index_add_(0, payload_.of(route.arrived), rows.to(sums_.scalar_type()));
   }
 
   at::Tensor to_send(int phase, const OwnMessage& m) override {
-    std::vector<at::Tensor> parts{at::empty({0}, payload_.like.options())};
-    for (const int table : route_.received[there(phase)][static_cast<std::size_t>(m.index)])
-      parts.push_back(sum(table).reshape({-1}));
-    return as_bytes(parts.size() == 2 ? parts.back() : at::cat(parts), payload_.like);
+    std::vector<char> before(part_.phases.size(), 0);
+    mark_before(phase, before);
+    add_given(before);
+    const Stretch& stretch = route_.received[there(phase)][static_cast<std::size_t>(m.index)];
+    return as_bytes(payload_.of(sums_, stretch).to(payload_.like.scalar_type()));
   }
-
   at::Tensor to_receive(int phase, const OwnMessage& m) override {
-    std::int64_t values = 0;
-    for (const Picks& picks : sent(phase, m)) values += picks.rows.size(0) * values_of(picks);
-    return at::empty({values * static_cast<std::int64_t>(payload_.like.element_size())},
+    const std::int64_t n = payload_.of(sent(phase, m)).size(0);
+    return at::empty({n * payload_.width * static_cast<std::int64_t>(payload_.like.element_size())},
                      payload_.like.options().dtype(at::kByte));
   }
-
   void received(int phase, const OwnMessage& m, const at::Tensor& bytes) override {
     if (bytes.numel() == 0) return;
-    const at::Tensor values = bytes.view(payload_.like.scalar_type());
-    std::int64_t offset = 0;
-    for (const Picks& picks : sent(phase, m)) {
-      const std::int64_t n = picks.rows.size(0), width = values_of(picks);
-      given_[static_cast<std::size_t>(picks.table)].push_back(
-          {m.peer, &picks, values.narrow(0, offset, n * width).reshape({n, width})});
-      offset += n * width;
-    }
+    given_.push_back({phase, m.peer, &payload_.of(sent(phase, m)),
+                      bytes.view(payload_.like.scalar_type()).reshape({-1, payload_.width})});
   }
-
   void keep(int, const plan::Parcel&) override {}
 
-  at::Tensor sum(int table) {
-    auto& given = given_[static_cast<std::size_t>(table)];
-    std::stable_sort(given.begin(), given.end(), [](const Given& a, const Given& b) { return a.from < b.from; });
-    const at::Tensor& experts_NK = route_.tables[static_cast<std::size_t>(table)].experts_NK;
-    const bool narrow = payload_.like.element_size() < 4;
-    at::Tensor total = at::zeros({experts_NK.size(0), payload_.row_values(experts_NK.size(1))},
-                                 payload_.like.options().dtype(narrow ? at::kFloat : payload_.like.scalar_type()));
-    for (const Given& g : given) {
-      const at::Tensor values = g.values.to(total.scalar_type());
-      if (payload_.per_slot && single(*g.picks))
-        total.view({-1, 1}).index_add_(0, g.picks->slots, values);
-      else
-        total.index_add_(0, g.picks->rows, values);
-    }
-    given.clear();
-    return total.to(payload_.like.scalar_type());
+  // Of the member's own tokens, or of their slots.
+  at::Tensor result() {
+    add_given(std::vector<char>(part_.phases.size(), 1));
+    const std::int64_t own = payload_.slots ? route_.num_tokens * route_.top_k : route_.num_tokens;
+    return sums_.narrow(0, 0, own).to(payload_.like.scalar_type()).contiguous();
   }
 
  private:
   struct Given {
-    int from;
-    const Picks* picks;
+    int phase, from;
+    const at::Tensor* where;
     at::Tensor values;
   };
   // The transpose has the phases in reverse, and as its sends what dispatch receives.
   std::size_t there(int phase) const { return route_.sent.size() - 1 - static_cast<std::size_t>(phase); }
-  const std::vector<Picks>& sent(int phase, const OwnMessage& m) const {
+  const Picks& sent(int phase, const OwnMessage& m) const {
     return route_.sent[there(phase)][static_cast<std::size_t>(m.index)];
   }
-  std::int64_t values_of(const Picks& picks) const {
-    if (!payload_.per_slot) return payload_.width;
-    return single(picks) ? 1 : route_.tables[static_cast<std::size_t>(picks.table)].experts_NK.size(1);
+  void mark_before(int phase, std::vector<char>& marked) const {
+    for (const int p : part_.phases[static_cast<std::size_t>(phase)].after) {
+      marked[static_cast<std::size_t>(p)] = 1;
+      mark_before(p, marked);
+    }
+  }
+  // By member, whatever came first. Only what the plan's phases say is there: what has come early waits, so that the
+  // order of sums never depends on time.
+  void add_given(const std::vector<char>& phases) {
+    std::stable_sort(given_.begin(), given_.end(), [](const Given& a, const Given& b) { return a.from < b.from; });
+    std::vector<Given> later;
+    for (Given& g : given_) {
+      if (phases[static_cast<std::size_t>(g.phase)])
+        sums_.index_add_(0, *g.where, g.values.to(sums_.scalar_type()));
+      else
+        later.push_back(std::move(g));
+    }
+    given_ = std::move(later);
   }
 
   const TokenRoute& route_;
   Payload payload_;
-  int me_;
-  std::vector<std::vector<Given>> given_;  // by table
+  const OwnPart& part_;
+  at::Tensor sums_;
+  std::vector<Given> given_;
 };
 
 }  // namespace
@@ -192,15 +157,15 @@ at::Tensor TokenExchange::dispatch(const TokenRoute& route, const at::Tensor& to
 
 at::Tensor TokenExchange::combine(const TokenRoute& route, const at::Tensor& rows_RD, const std::string& operation) {
   TRIREME_CHECK(rows_RD.dim() == 2 && rows_RD.size(0) == route.num_arrived);
-  CombineContents contents(route, {.like = rows_RD, .width = rows_RD.size(1)}, rows_RD, group_.rank());
+  CombineContents contents(route, {.like = rows_RD, .width = rows_RD.size(1)}, back_, rows_RD);
   run_messages(group_, back_, contents, operation);
-  return contents.sum(0);
+  return contents.result();
 }
 
 at::Tensor TokenExchange::dispatch_slots(const TokenRoute& route, const at::Tensor& values_TK,
                                          const std::string& operation) {
   TRIREME_CHECK(values_TK.dim() == 2 && values_TK.size(0) == route.num_tokens && values_TK.size(1) == route.top_k);
-  DispatchContents contents(route, {.per_slot = true, .like = values_TK}, values_TK.contiguous());
+  DispatchContents contents(route, {.slots = true, .like = values_TK}, values_TK.reshape({-1, 1}));
   run_messages(group_, there_, contents, operation);
   return contents.arrived().reshape({-1});
 }
@@ -208,9 +173,9 @@ at::Tensor TokenExchange::dispatch_slots(const TokenRoute& route, const at::Tens
 at::Tensor TokenExchange::combine_slots(const TokenRoute& route, const at::Tensor& values_R,
                                         const std::string& operation) {
   TRIREME_CHECK(values_R.dim() == 1 && values_R.size(0) == route.num_arrived);
-  CombineContents contents(route, {.per_slot = true, .like = values_R}, values_R.reshape({-1, 1}), group_.rank());
+  CombineContents contents(route, {.slots = true, .like = values_R}, back_, values_R.reshape({-1, 1}));
   run_messages(group_, back_, contents, operation);
-  return contents.sum(0);
+  return contents.result().reshape({route.num_tokens, route.top_k});
 }
 
 }  // namespace trireme::comm

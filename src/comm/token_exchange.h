@@ -22,8 +22,9 @@ class TokenExchange {
   TokenRoute route(const at::Tensor& experts_TK, const std::string& operation);
   // A row for each slot, copied from its token.
   at::Tensor dispatch(const TokenRoute& route, const at::Tensor& tokens_TD, const std::string& operation);
-  // Sums by token: on each member in ascending slot, then, wherever the pattern sums, in ascending order of the members
-  // that sums come from, in float32 where the rows are narrower. It is also the backward of dispatch, and dispatch its.
+  // Sums by token: wherever the pattern sums, first a member's own rows by expert, then in ascending order of the members
+  // that rows and sums come from, in float32 where they are narrower. It is also the backward of dispatch, and dispatch
+  // its.
   at::Tensor combine(const TokenRoute& route, const at::Tensor& rows_RD, const std::string& operation);
   // A number a slot instead of a row a token: scores there, their gradients back (zero for slots that are for nobody).
   at::Tensor dispatch_slots(const TokenRoute& route, const at::Tensor& values_TK, const std::string& operation);

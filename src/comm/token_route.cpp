@@ -1,8 +1,7 @@
 #include "comm/token_route.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
+#include <tuple>
 
 #include <ATen/ATen.h>
 
@@ -21,11 +20,6 @@ at::Tensor numbers(const std::vector<std::int64_t>& values) {
   return at::tensor(at::ArrayRef<std::int64_t>(values), at::kLong);
 }
 
-// Rows (and slots) of a table that a parcel takes, ascending.
-struct Taken {
-  std::vector<std::int64_t> rows, slots;
-};
-
 class RouteContents final : public MessageContents {
  public:
   RouteContents(Group& group, const RecordContents& records, TokenRoute& route, const OwnPart& part,
@@ -38,21 +32,14 @@ class RouteContents final : public MessageContents {
   }
 
   at::Tensor to_send(int phase, const OwnMessage& message) override {
-    std::vector<at::Tensor> parts{at::empty({0}, at::kInt)};
-    auto& sent = route_.sent[static_cast<std::size_t>(phase)][static_cast<std::size_t>(message.index)];
+    std::vector<std::int64_t> rows, slots;
+    std::vector<int> chosen;
     for (const Parcel& parcel : message.parcels)
-      for (int s = 0; s < parcel.sources.count; ++s) {
-        const int table = table_of(parcel.sources[s], parcel.destinations);
-        Picks picks = take(table, parcel.destinations, parcel.rows);
-        const at::Tensor& experts_NK = route_.tables[static_cast<std::size_t>(table)].experts_NK;
-        const at::Tensor chosen = picks.slots.defined() ? experts_NK.reshape({-1}).index_select(0, picks.slots)
-                                                        : experts_NK.index_select(0, picks.rows).reshape({-1});
-        parts.push_back(chosen.to(at::kInt));
-        picks.rows = picks.rows.to(group_.device);
-        if (picks.slots.defined()) picks.slots = picks.slots.to(group_.device);
-        sent.push_back(std::move(picks));
-      }
-    return at::cat(parts).view(at::kByte).to(group_.device);
+      for (int s = 0; s < parcel.sources.count; ++s)
+        take(table_of(parcel.sources[s], parcel.destinations), parcel, rows, slots, chosen);
+    route_.sent[static_cast<std::size_t>(phase)][static_cast<std::size_t>(message.index)] = picks(rows, slots);
+    const auto size = static_cast<std::int64_t>(chosen.size() * sizeof(int));
+    return at::from_blob(chosen.data(), {size}, at::kByte).clone().to(group_.device);
   }
 
   at::Tensor to_receive(int phase, const OwnMessage& message) override {
@@ -64,57 +51,57 @@ class RouteContents final : public MessageContents {
 
   void received(int phase, const OwnMessage& message, const at::Tensor& bytes) override {
     const at::Tensor values = bytes.cpu().view(at::kInt).to(at::kLong);
+    Stretch stretch{.first_row = route_.num_rows, .first_slot = route_.num_slots};
     std::int64_t offset = 0;
     for (const Parcel& parcel : message.parcels)
       for (int s = 0; s < parcel.sources.count; ++s) {
         const std::int64_t n = rows(phase, parcel, s), k = width(parcel);
-        route_.received[static_cast<std::size_t>(phase)][static_cast<std::size_t>(message.index)].push_back(
-            static_cast<int>(route_.tables.size()));
-        route_.tables.push_back(
-            {parcel.sources[s], parcel.destinations, values.narrow(0, offset, n * k).reshape({n, k})});
+        add({parcel.sources[s], parcel.destinations, values.narrow(0, offset, n * k).reshape({n, k})});
         offset += n * k;
       }
+    stretch.num_rows = route_.num_rows - stretch.first_row;
+    stretch.num_slots = route_.num_slots - stretch.first_slot;
+    route_.received[static_cast<std::size_t>(phase)][static_cast<std::size_t>(message.index)] = stretch;
   }
 
   void keep(int, const Parcel&) override {}
+
+  void add(TokenTable table) {
+    table.first_row = route_.num_rows;
+    table.first_slot = route_.num_slots;
+    route_.num_rows += table.experts_NK.size(0);
+    route_.num_slots += table.experts_NK.numel();
+    route_.tables.push_back(std::move(table));
+  }
 
   // What is for this member's experts.
   void arrive() {
     struct Row {
       int source;
       std::int64_t expert, row, slot;
-      int table;
     };
     std::vector<Row> all;
     const std::int64_t first = std::int64_t{per_member_} * group_.rank();
     for (int source = 0; source < group_.size(); ++source) {
-      const int table = table_of(source, {.first = group_.rank()});
-      const at::Tensor& experts_NK = route_.tables[static_cast<std::size_t>(table)].experts_NK;
-      const std::int64_t n = experts_NK.size(0), k = experts_NK.size(1);
-      const std::int64_t* e = experts_NK.const_data_ptr<std::int64_t>();
-      for (std::int64_t i = 0; i < n * k; ++i)
-        if (e[i] >= first && e[i] < first + per_member_) all.push_back({source, e[i] - first, i / k, i, table});
+      const TokenTable& table = table_of(source, {.first = group_.rank()});
+      const std::int64_t n = table.experts_NK.numel(), k = table.experts_NK.size(1);
+      const std::int64_t* e = table.experts_NK.const_data_ptr<std::int64_t>();
+      for (std::int64_t i = 0; i < n; ++i)
+        if (e[i] >= first && e[i] < first + per_member_)
+          all.push_back({source, e[i] - first, table.first_row + i / k, table.first_slot + i});
     }
-    std::stable_sort(all.begin(), all.end(), [](const Row& a, const Row& b) {
+    std::sort(all.begin(), all.end(), [](const Row& a, const Row& b) {
       return std::tie(a.source, a.expert, a.row, a.slot) < std::tie(b.source, b.expert, b.row, b.slot);
     });
     route_.num_arrived = static_cast<std::int64_t>(all.size());
     route_.counts_PE.assign(static_cast<std::size_t>(group_.size() * per_member_), 0);
-    struct Group3 {
-      std::vector<std::int64_t> rows, slots, positions;
-    };
-    std::map<int, Group3> by_table;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      ++route_.counts_PE[static_cast<std::size_t>(all[i].source * per_member_ + all[i].expert)];
-      Group3& g = by_table[all[i].table];
-      g.rows.push_back(all[i].row);
-      g.slots.push_back(all[i].slot);
-      g.positions.push_back(static_cast<std::int64_t>(i));
+    std::vector<std::int64_t> rows, slots;
+    for (const Row& row : all) {
+      ++route_.counts_PE[static_cast<std::size_t>(row.source * per_member_ + row.expert)];
+      rows.push_back(row.row);
+      slots.push_back(row.slot);
     }
-    for (const auto& [table, g] : by_table) {
-      route_.arrived.push_back({table, numbers(g.rows).to(group_.device), numbers(g.slots).to(group_.device)});
-      route_.positions.push_back(numbers(g.positions).to(group_.device));
-    }
+    route_.arrived = picks(rows, slots);
   }
 
  private:
@@ -130,35 +117,46 @@ class RouteContents final : public MessageContents {
   }
 
   // The smallest table of the source that holds its rows for all of these.
-  int table_of(int source, const Members& destinations) const {
-    int best = -1;
-    for (std::size_t i = 0; i < route_.tables.size(); ++i) {
-      const TokenTable& t = route_.tables[i];
+  const TokenTable& table_of(int source, const Members& destinations) const {
+    const TokenTable* best = nullptr;
+    for (const TokenTable& t : route_.tables) {
       if (t.source != source) continue;
       bool covers = true;
       for (int d = 0; d < destinations.count && covers; ++d) covers = t.destinations.contains(destinations[d]);
-      if (covers &&
-          (best < 0 || t.destinations.count <= route_.tables[static_cast<std::size_t>(best)].destinations.count))
-        best = static_cast<int>(i);
+      if (covers && (best == nullptr || t.destinations.count <= best->destinations.count)) best = &t;
     }
-    TRIREME_CHECK(best >= 0, "{}: no tokens of member {} here", part_.pattern, source);
-    return best;
+    TRIREME_CHECK(best != nullptr, "{}: no tokens of member {} here", part_.pattern, source);
+    return *best;
   }
 
-  Picks take(int table, const Members& destinations, Rows kind) const {
-    const at::Tensor& experts_NK = route_.tables[static_cast<std::size_t>(table)].experts_NK;
-    const std::int64_t n = experts_NK.size(0), k = experts_NK.size(1);
-    if (kind == Rows::all) return {table, at::arange(n, at::kLong), {}};
-    const std::int64_t* e = experts_NK.const_data_ptr<std::int64_t>();
-    std::vector<std::int64_t> rows, slots;
-    for (std::int64_t row = 0; row < n; ++row)
-      for (std::int64_t slot = row * k; slot < (row + 1) * k; ++slot) {
-        if (e[slot] < 0 || !destinations.contains(static_cast<int>(e[slot] / per_member_))) continue;
-        rows.push_back(row);
-        slots.push_back(slot);
-        if (kind == Rows::once) break;
+  void take(const TokenTable& table, const Parcel& parcel, std::vector<std::int64_t>& rows,
+            std::vector<std::int64_t>& slots, std::vector<int>& experts) const {
+    const std::int64_t n = table.experts_NK.size(0), k = table.experts_NK.size(1);
+    const std::int64_t* e = table.experts_NK.const_data_ptr<std::int64_t>();
+    const auto wanted = [&](std::int64_t i) {
+      return e[i] >= 0 && parcel.destinations.contains(static_cast<int>(e[i] / per_member_));
+    };
+    const auto add_slot = [&](std::int64_t i) {
+      slots.push_back(table.first_slot + i);
+      experts.push_back(static_cast<int>(e[i]));
+    };
+    for (std::int64_t row = 0; row < n; ++row) {
+      bool any = parcel.rows == Rows::all;
+      for (std::int64_t i = row * k; i < (row + 1) * k; ++i) {
+        if (parcel.rows == Rows::each && wanted(i)) {
+          rows.push_back(table.first_row + row);
+          add_slot(i);
+        }
+        any = any || wanted(i);
       }
-    return {table, numbers(rows), kind == Rows::each ? numbers(slots) : at::Tensor()};
+      if (parcel.rows == Rows::each || !any) continue;
+      rows.push_back(table.first_row + row);
+      for (std::int64_t i = row * k; i < (row + 1) * k; ++i) add_slot(i);
+    }
+  }
+
+  Picks picks(const std::vector<std::int64_t>& rows, const std::vector<std::int64_t>& slots) const {
+    return {numbers(rows).to(group_.device), numbers(slots).to(group_.device)};
   }
 
   Group& group_;
@@ -209,12 +207,12 @@ TokenRoute make_route(Group& group, const plan::Pattern& whole, const OwnPart& p
   TRIREME_CHECK(experts_TK.is_cpu() && experts_TK.scalar_type() == at::kLong && experts_TK.dim() == 2 &&
                 experts_TK.is_contiguous() && experts_per_member > 0);
   TokenRoute route{.num_tokens = experts_TK.size(0), .top_k = experts_TK.size(1)};
-  route.tables.push_back({group.rank(), {.first = 0, .count = group.size()}, experts_TK});
   RowBuffers buffers;
   RecordContents records(group.size(), group.rank(), static_cast<int>(whole.phases.size()),
                          own_records(whole, group.rank(), experts_TK, experts_per_member), group.device, buffers);
   run_messages(group, part, records, operation + " counts");
   RouteContents contents(group, records, route, part, experts_per_member);
+  contents.add({group.rank(), {.first = 0, .count = group.size()}, experts_TK});
   run_messages(group, part, contents, operation + " experts");
   contents.arrive();
   return route;

@@ -10,31 +10,32 @@
 
 namespace trireme::comm {
 
-// Tokens, or single rows of tokens, of one source that a member has.
+// Tokens, or single rows of tokens, of one source that a member has. The rows of all its tables are numbered through,
+// and so are their slots.
 struct TokenTable {
   int source = 0;
   plan::Members destinations;  // for whom it holds them
   at::Tensor experts_NK;       // int64 on the CPU, by slot; K = 1 where a row is of one slot
+  std::int64_t first_row = 0, first_slot = 0;
 };
 
-// A selection from a table.
+// Rows, and the slots that go with them: all of a token's, or one. int64 on the group's device.
 struct Picks {
-  int table = 0;
-  at::Tensor rows;   // int64 on the group's device
-  at::Tensor slots;  // rows * K + slot: where single slots are taken; undefined where whole tokens are
+  at::Tensor rows, slots;
+};
+struct Stretch {
+  std::int64_t first_row = 0, num_rows = 0, first_slot = 0, num_slots = 0;
 };
 
 struct TokenRoute {
   std::vector<TokenTable> tables;  // the first: the member's own tokens
-  // By phase of the dispatch and by its message: what is taken for each source in it, or the tables that it brings.
-  std::vector<std::vector<std::vector<Picks>>> sent;
-  std::vector<std::vector<std::vector<int>>> received;
-  // What this member's experts get, and where the rows lie: by source, then expert, then token.
-  std::vector<Picks> arrived;
-  std::vector<at::Tensor> positions;  // int64, of each of `arrived`
-  std::int64_t num_arrived = 0;
+  std::int64_t num_rows = 0, num_slots = 0;
+  // By phase of the dispatch and by its message.
+  std::vector<std::vector<Picks>> sent;
+  std::vector<std::vector<Stretch>> received;
+  Picks arrived;                        // for this member's experts, by source, then expert, then token; one slot each
   std::vector<std::int64_t> counts_PE;  // by source and local expert
-  std::int64_t num_tokens = 0, top_k = 0;
+  std::int64_t num_arrived = 0, num_tokens = 0, top_k = 0;
 };
 
 // Collective. experts_TK: int64, the expert of each slot of this member's tokens; member e / experts_per_member has

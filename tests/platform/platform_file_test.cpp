@@ -161,5 +161,18 @@ TEST(PlatformFile, IsSavedByItsEnding) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(PlatformFile, SharedLinksComeBack) {
+  PlatformSpec p = default_platform();
+  p.shared_links = {{.level = "network", .source = Source::measured, .nodes = 8, .ranks_per_node = 4, .latency_s = 5e-4,
+                     .message_s = 3e-4, .bytes_per_s = 1.25e7, .cards = 2, .residual = 0.125}};
+  const PlatformSpec back = parse_platform(to_toml(p), "p.toml");
+  ASSERT_EQ(back.shared_links.size(), 1u);
+  EXPECT_DOUBLE_EQ(back.shared_links[0].message_s, 3e-4);
+  EXPECT_DOUBLE_EQ(back.shared_links[0].bytes_per_s, 1.25e7);
+  EXPECT_EQ(back.shared_links[0].cards, 2);
+  EXPECT_EQ(nlohmann::json(p).get<PlatformSpec>(), p);
+  EXPECT_FALSE(nlohmann::json(default_platform()).contains("shared_links"));
+}
+
 }  // namespace
 }  // namespace trireme::platform

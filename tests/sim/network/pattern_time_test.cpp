@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/all_to_all/row_counts.h"
+#include "sim/message_cost.h"
 #include "sim/network/choose.h"
 
 namespace trireme::sim {
@@ -115,6 +116,18 @@ TEST(Choose, TakesTheFastestAndNamesTheSecond) {
   EXPECT_EQ(at(1e6).pick().pattern, "flat");
   // 2 ms + 15 x 100 us, then 1 ms + 10 us; flat 2 ms + 30 x 100 us + 10 us.
   EXPECT_EQ(to_text(at(1e-9)), "halo (predicted 4.51 ms; runner-up flat, 5.01 ms)");
+}
+
+TEST(MessageCost, TakesWhatWasMeasuredTogetherFirst) {
+  platform::PlatformSpec p;
+  p.shared_links = {{.level = "host", .latency_s = 1e-3, .message_s = 10e-6, .bytes_per_s = 1e9},
+                    {.level = "network", .latency_s = 2e-3, .message_s = 100e-6, .bytes_per_s = 1e8}};
+  const platform::NetworkCurves curves(p);
+  const plan::Mesh mesh{.pp = 1, .dp = 4, .ep = 4};
+  const MessageCost cost(mesh, curves, 2);
+  // Two nodes of two, blocks of 1 MB. Remote: 2 members x 2 blocks by a card, 40 ms and 2 ms; then one block on the node, 1 ms
+  // and 1 ms.
+  EXPECT_NEAR(cost.all_to_all(plan::make_pattern("halo", NodeShape::even(4, 2)), 0, 1e6).value, 0.044, 1e-12);
 }
 
 TEST(FabricOf, TakesWhatWasMeasuredTogetherFirst) {
