@@ -1,10 +1,12 @@
 #include "search/validation/row.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "base/errors.h"
+#include "model/parameter_parts.h"
 #include "search/validation/resolve_row.h"
 #include "search/validation/stack_facts.h"
 
@@ -96,12 +98,32 @@ TEST(StackFacts, HardwareNamesPlatforms) {
   EXPECT_EQ(platform_of(row), "");
 }
 
+// A row that contradicts itself is still predicted, as near as its ranks allow, and says so.
+TEST(Resolve, BendsWhatDoesNotFit) {
+  Row row;
+  row.source = "vTrain", row.model = "GPT h=2048 L=24 a=16", row.hardware = "A100", row.precision = "fp16", row.scorable = "yes";
+  row.devices = 8, row.tp = 2, row.pp = 2, row.micro_batch = 2, row.global_batch = 9, row.sequence = 1024;
+  const FindModel none = [](const std::string&, std::string&) { return std::optional<model::ModelSpec>(); };
+  const ResolvedRow r = resolve(row, none);
+  EXPECT_EQ(r.skipped, "");
+  // 2 data ranks with micro-batches of 2: 8 of the 9 sequences run.
+  EXPECT_EQ(r.setting.layout.dp, 2);
+  EXPECT_EQ(r.setting.batch.global_batch, 8);
+  EXPECT_DOUBLE_EQ(r.counted_share, 9.0 / 8);
+  EXPECT_NE(std::find(r.assumptions.begin(), r.assumptions.end(), "global batch"), r.assumptions.end());
+  row.tp = 3;
+  EXPECT_NE(resolve(row, none).skipped, "");
+}
+
 TEST(GptBySizes, HasItsParameters) {
   // 12 L h^2 + 13 L h + (V + s) h + 2 h with V 51200 and s 2048 (Narayanan et al. 2021, equation 2).
   const auto m = gpt_by_sizes("GPT h=2048 L=24 a=16");
   ASSERT_TRUE(m);
   EXPECT_EQ(m->dense_ffn, 8192);
   EXPECT_EQ(m->attention.head_dim, 128);
+  const double h = 2048, L = 24, V = 51200, positions = 2048;
+  EXPECT_DOUBLE_EQ(double(model::parameters_of(*m, model::whole_model(*m, false)).total()),
+                   12 * L * h * h + 13 * L * h + (V + positions) * h + 2 * h);
   EXPECT_FALSE(gpt_by_sizes("GPT h=2048 L=24"));
   EXPECT_FALSE(gpt_by_sizes("GPT h=2048 L=24 a=17"));
 }

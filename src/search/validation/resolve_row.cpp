@@ -208,11 +208,19 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
       if (s.model.moe.num_experts % ep == 0 && l.dp * l.cp * l.tp % (ep * l.etp) == 0) l.ep = ep;
     out.assumptions.push_back("expert degree");
   }
-  if (l.ep > 1 && (std::int64_t{1} * l.dp * l.cp * l.tp) % (l.ep * l.etp) != 0)
-    return skip(fmt::format("ep x etp = {} does not divide the {} ranks of a stage", l.ep * l.etp, l.dp * l.cp * l.tp));
-  if (s.batch.global_batch % (s.batch.micro_batch * l.dp) != 0)
-    return skip(fmt::format("a global batch of {} is no multiple of micro-batch x dp = {}", s.batch.global_batch,
-                            s.batch.micro_batch * l.dp));
+  const int stage_ranks = l.dp * l.cp * l.tp;
+  if (l.ep > 1 && stage_ranks % (l.ep * l.etp) != 0) {
+    // Sources contradict themselves now and then: the largest degree that the stage has ranks for.
+    while (l.ep > 1 && stage_ranks % (l.ep * l.etp) != 0) --l.ep;
+    if (stage_ranks % (l.ep * l.etp) != 0) l.etp = 1;
+    out.assumptions.push_back("expert degree");
+  }
+  if (const std::int64_t at_a_time = s.batch.micro_batch * l.dp; s.batch.global_batch % at_a_time != 0) {
+    const std::int64_t given = s.batch.global_batch;
+    s.batch.global_batch = std::max<std::int64_t>(1, given / at_a_time) * at_a_time;
+    out.counted_share *= double(given) / double(s.batch.global_batch);
+    out.assumptions.push_back("global batch");
+  }
   const std::int64_t micro_batches = s.batch.num_micro_batches(l.dp);
   l.sequence_parallel = out.facts.sequence_parallel;
 
@@ -238,8 +246,11 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
   set_sharding(row, out);
   set_overlap_and_execution(row, out);
   if (l.pp > 1) {
+    if (l.virtual_stages > 1 && l.pp * l.virtual_stages > s.model.num_layers + 2) {
+      l.virtual_stages = std::max(1, s.model.num_layers / l.pp);
+      out.assumptions.push_back("virtual stages");
+    }
     const int pieces = l.pp * l.virtual_stages;
-    if (pieces > s.model.num_layers + 2) return skip(fmt::format("{} pieces of {} layers", pieces, s.model.num_layers));
     l.stage_layers = pipeline_layout(row.overlap + " " + row.notes, pieces, s.model.num_layers);
     if (l.stage_layers.empty()) l.stage_layers = uneven_pieces(pieces, s.model.num_layers, s.model.mtp_depth);
     l.schedule = l.virtual_stages > 1 && micro_batches % l.pp == 0 ? "interleaved_1f1b" : "1f1b";
