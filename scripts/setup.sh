@@ -73,42 +73,29 @@ print(folder)
 PY
 }
 
-# Prints the version that pip would install, and fails where building against it needs more than pip brings: a CUDA build
-# without a CUDA toolkit on the machine stops CMake.
-check_pip_torch() {
+# Which build of torch pip would bring: a CUDA build works on a CPU too, but is a download of several GB.
+say_what_pip_brings() {
   # shellcheck disable=SC2086
   .venv/bin/pip install --disable-pip-version-check --quiet --dry-run --no-deps --report build/torch.json \
     ${TRIREME_PIP_ARGS:-} torch==2.13.0 || { echo "pip could not find torch 2.13.0: is there a network?"; return 1; }
-  local accelerator
-  accelerator=$(.venv/bin/python - build/torch.json <<'PY'
+  .venv/bin/python - build/torch.json <<'PY'
 import json, sys
 torch = json.load(open(sys.argv[1]))["install"][0]["metadata"]
-print(torch["name"], torch["version"], file=sys.stderr)
-for requirement in torch.get("requires_dist", []):
-    name = requirement.split(";")[0].strip().lower()
-    if name.startswith(("nvidia-", "cuda-")) and "extra ==" not in requirement:
-        print("CUDA")
-        break
+cuda = any(r.split(";")[0].strip().lower().startswith(("nvidia-", "cuda-")) and "extra ==" not in r
+           for r in torch.get("requires_dist", []))
+print(torch["version"] + (" (a CUDA build, several GB; TRIREME_PIP_ARGS can name an index of CPU builds)" if cuda else ""))
 PY
-  ) || return 1
-  [ -z "$accelerator" ] || command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || {
-    echo "pip would bring a $accelerator build of torch, and there is no $accelerator toolkit to build against it:"
-    echo "give TRIREME_PIP_ARGS where CPU builds are (--index-url or --find-links, see PyTorch's installation page), or"
-    echo "TRIREME_TORCH=<folder of a libtorch of your own>"
-    return 1
-  }
 }
 
 find_torch() {
   if [ -n "${TRIREME_TORCH:-}" ]; then
-    [ -e "$TRIREME_TORCH/share/cmake/Torch/TorchConfig.cmake" ] ||
-      { echo "TRIREME_TORCH=$TRIREME_TORCH holds no share/cmake/Torch/TorchConfig.cmake"; return 1; }
+    [ -e "$TRIREME_TORCH/lib/libtorch.so" ] || { echo "TRIREME_TORCH=$TRIREME_TORCH holds no lib/libtorch.so"; return 1; }
     return 0
   fi
   torch_of .venv/bin/python >build/torch.path && return 0
   torch_of python3 >build/torch.path && return 0
   python3 -m venv .venv
-  check_pip_torch || return 1
+  say_what_pip_brings || return 1
   # shellcheck disable=SC2086
   .venv/bin/pip install --disable-pip-version-check ${TRIREME_PIP_ARGS:-} torch==2.13.0 ||
     { echo "pip could not install torch 2.13.0: is there a network?"; return 1; }
