@@ -55,8 +55,8 @@ find_path(TRIREME_FMT_INCLUDE fmt/format.h REQUIRED)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/trireme_system_fmt)
 file(CREATE_LINK ${TRIREME_FMT_INCLUDE}/fmt ${CMAKE_BINARY_DIR}/trireme_system_fmt/fmt SYMBOLIC)
 target_include_directories(trireme_torch INTERFACE ${CMAKE_BINARY_DIR}/trireme_system_fmt)
-# The wheel ships c10d but says which backends it holds only through these.
-target_compile_definitions(trireme_torch INTERFACE USE_C10D USE_DISTRIBUTED USE_C10D_GLOO)
+# The wheel ships c10d but says which backends it holds only through these; the last two are TorchConfig's own.
+target_compile_definitions(trireme_torch INTERFACE USE_C10D USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
 # A CUDA build registers its device when its library is loaded, which nothing here calls by name. NCCL's backend is made by
 # name, so it is compiled in where its headers and CUDA's are: those of pip's nvidia packages or of a toolkit.
 if(EXISTS ${TRIREME_TORCH}/lib/libtorch_cuda.so)
