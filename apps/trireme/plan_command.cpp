@@ -15,6 +15,7 @@
 #include "report/trace.h"
 #include "sim/price.h"
 #include "trireme/commands.h"
+#include "trireme/layout_plan.h"
 #include "trireme/platform_choice.h"
 
 namespace trireme::apps {
@@ -23,7 +24,8 @@ namespace {
 
 struct Options {
   std::string run, platform, html, trace;
-  std::vector<std::string> set;
+  std::vector<std::string> set, rest;
+  LayoutPlanOptions layout;
   int ranks = 0;
   bool json = false, explain = false, actions = false;
 };
@@ -72,19 +74,44 @@ void plan_command(const Options& o) {
 
 }  // namespace
 
-void add_plan_command(CLI::App& app, Context&) {
+void add_plan_command(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("plan", "Print a run's layout, schedule, memory and predicted speed; runs nothing.");
-  command->add_option("RUN", options->run, "TOML file of the run")->required();
-  command->add_option("--set", options->set, "KEY=VALUE: override a key of the file; repeatable")->allow_extra_args(false);
-  command->add_option("--ranks", options->ranks, "number of ranks (default: layout.pp x layout.dp)")->check(CLI::PositiveNumber);
-  command->add_option("--platform", options->platform, "platform file from `trireme probe`");
+  LayoutPlanOptions& layout = options->layout;
+  CLI::App* command = app.add_subcommand(
+      "plan", "Print a run's layout, schedule, memory and predicted speed (RUN), or find the best layout of a model on a machine "
+              "(--model, --platform, --devices); runs nothing.");
+  command->add_option("RUN", options->rest, "TOML file of the run; or further KEY=VALUE of --set");
+  command->add_option("--model", layout.question.model, "a name (deepseek_v3), a TOML file or a Hugging Face config.json");
+  add_question_options(*command, layout.question);
+  command->add_option("--set", options->set, "KEY=VALUE...: override a key of the run, or fix one of the layout; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--ranks", options->ranks, "RUN: number of ranks (default: layout.pp x layout.dp)")->check(CLI::PositiveNumber);
+  command->add_option("--top", layout.top, "layouts to print")->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--threads", layout.threads, "of the search (default: all cores)")->check(CLI::Range(1, 1024));
+  command->add_flag("--pareto", layout.pareto, "also search less memory, and other numbers of devices");
+  command->add_option("--csv", layout.csv, "write every layout that was estimated in full");
   command->add_flag("--json", options->json, "print one JSON object");
   command->add_flag("--explain", options->explain, "also print every price with what it consists of");
-  command->add_flag("--actions", options->actions, "also print every action of every stage");
+  command->add_flag("--actions", options->actions, "RUN: also print every action of every stage");
   command->add_option("--html", options->html, "write a self-contained page with the timeline");
   command->add_option("--trace", options->trace, "write a Chrome/Perfetto trace");
-  command->callback([options] { plan_command(*options); });
+  command->callback([options, &context] {
+    Options& o = *options;
+    for (const std::string& word : o.rest) {
+      if (word.find('=') != std::string::npos) o.set.push_back(word);
+      else if (o.run.empty()) o.run = word;
+      else throw ConfigError({.key = "RUN", .value = word, .allowed = "one run only"});
+    }
+    if (o.run.empty() == o.layout.question.model.empty())
+      throw ConfigError({.key = "plan", .value = o.run, .allowed = "either a run's file, or --model with --platform and --devices"});
+    if (!o.run.empty()) {
+      o.platform = o.layout.question.platform;
+      return plan_command(o);
+    }
+    LayoutPlanOptions& l = o.layout;
+    l.question.set = o.set, l.html = o.html, l.trace = o.trace, l.json = o.json, l.explain = o.explain;
+    plan_layout(l, context);
+  });
 }
 
 }  // namespace trireme::apps

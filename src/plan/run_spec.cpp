@@ -38,14 +38,16 @@ auto set_of_names(ConfigTable& table, const char* key, Read read) {
   }
 }
 
-LayoutSpec read_layout(ConfigTable t) {
+}  // namespace
+
+LayoutSpec read_layout(ConfigTable t, const std::vector<std::string>& patterns) {
   LayoutSpec s;
   s.pp = static_cast<int>(t.integer_or("pp", s.pp, 1, 1 << 20));
   s.dp = static_cast<int>(t.integer_or("dp", s.dp, 0, 1 << 20));
   s.ep = static_cast<int>(t.integer_or("ep", s.ep, 1, 1 << 20));
   s.schedule = one_of_names(t, "schedule", s.schedule, schedule_names());
   s.stage_layers = t.integers_or("stage_layers", {});
-  s.all_to_all = one_of_names(t, "all_to_all", s.all_to_all, training_pattern_names());
+  s.all_to_all = one_of_names(t, "all_to_all", s.all_to_all, patterns);
   s.bucket_MiB = t.number_or("bucket_MiB", s.bucket_MiB, 1e-6, 1e6);
   s.tp = static_cast<int>(t.integer_or("tp", s.tp, 1, 1 << 20));
   s.sequence_parallel = t.boolean_or("sequence_parallel", s.sequence_parallel);
@@ -69,6 +71,8 @@ LayoutSpec read_layout(ConfigTable t) {
   s.overlap.pipeline = overlap.boolean_or("pipeline", s.overlap.pipeline);
   return s;
 }
+
+namespace {
 
 BatchSpec read_batch(ConfigTable t) {
   BatchSpec s;
@@ -214,7 +218,7 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
   table.string_or("folder", "");
   run.platform = resolve(table, "platform", folder, table.string_or("platform", ""));
   run.timeout_s = table.number_or("timeout_s", run.timeout_s, 0.1, 1e6);
-  run.layout = read_layout(table.table("layout"));
+  run.layout = read_layout(table.table("layout"), training_pattern_names());
   run.batch = read_batch(table.table("batch"));
   run.train = read_train(table.table("train"));
   run.data = read_data(table.table("data"), folder);

@@ -1,0 +1,140 @@
+#include "trireme/question_choice.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/edit_distance.h"
+#include "base/errors.h"
+#include "model/model_catalog.h"
+#include "platform/platform_file.h"
+#include "search/layouts/question_table.h"
+#include "search/validation/stack_facts.h"
+#include "trireme/config_folder.h"
+
+namespace trireme::apps {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* default_stack = "megatron_core_2025";
+
+bool is_path(const std::string& text) { return text.find('/') != std::string::npos || text.ends_with(".toml") || text.ends_with(".json"); }
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> out;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".toml") out.push_back(entry.path().stem().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+[[noreturn]] void no_such(const char* option, const std::string& name, const std::vector<std::string>& known) {
+  const std::string near = nearest_key(name, known);
+  throw ConfigError({.key = option, .value = name,
+                     .allowed = near.empty() ? fmt::format("a file, or one of {}", fmt::join(known, ", "))
+                                             : fmt::format("no such name; did you mean {}?", near)});
+}
+
+platform::PlatformSpec find_platform(const std::string& given, const Context& context) {
+  if (is_path(given)) return platform::load_platform(given);
+  const fs::path folder = config_folder(context) / "platforms";
+  const fs::path file = folder / (given + ".toml");
+  if (!fs::exists(file)) no_such("--platform", given, names_in(folder));
+  return platform::load_platform(file);
+}
+
+struct ChosenStack {
+  platform::StackProfile profile;
+  std::string entry;
+};
+
+// "uncalibrated", a profile (name or file), one of its entries ("published:torchtitan_compile"), or an entry of the
+// published profile.
+ChosenStack find_stack(const std::string& given, const Context& context) {
+  if (given == "uncalibrated") return {};
+  const fs::path folder = config_folder(context) / "stacks";
+  const auto colon = given.rfind(':');
+  const std::string profile = given.substr(0, colon), entry = colon == std::string::npos ? "" : given.substr(colon + 1);
+  const auto entry_names = [](const platform::StackProfile& p) {
+    std::vector<std::string> out;
+    for (const auto& s : p.stacks) out.push_back(s.name);
+    return out;
+  };
+  ChosenStack out;
+  const fs::path file = is_path(profile) ? fs::path(profile) : folder / ((profile.empty() ? "published" : profile) + ".toml");
+  if (fs::exists(file) || is_path(profile)) {
+    out.profile = platform::load_stack_profile(file);
+    out.entry = entry;
+    if (out.entry.empty()) out.entry = out.profile.stacks.size() == 1 ? out.profile.stacks[0].name : default_stack;
+  } else if (profile.empty()) {
+    return {};  // no profile comes with this folder of configs
+  } else {
+    out.profile = platform::load_stack_profile(folder / "published.toml");
+    out.entry = given;
+  }
+  const std::vector<std::string> known = entry_names(out.profile);
+  if (std::find(known.begin(), known.end(), out.entry) == known.end()) {
+    if (out.entry == default_stack && entry.empty() && given != default_stack) {
+      out.entry.clear();
+      return out;
+    }
+    no_such("--stack", out.entry, known);
+  }
+  return out;
+}
+
+}  // namespace
+
+void add_question_options(CLI::App& command, QuestionOptions& o) {
+  command.add_option("--platform", o.platform, "platform file, or a name (dgx_h100)");
+  command.add_option("--devices", o.devices, "number of devices")->check(CLI::Range(1LL, 100'000'000LL));
+  command.add_option("--stack", o.stack, "what software gets out of the machine: a stack profile's file or name, an entry of it (published:torchtitan_compile), or \"uncalibrated\"");
+  command.add_option("--precision", o.precision, "compute format: bfloat16, float16, float8, mxfp8, nvfp4 or float32");
+  command.add_option("--global-batch", o.global_batch, "sequences a step")->check(CLI::PositiveNumber);
+  command.add_option("--sequence", o.sequence, "tokens of a sequence")->check(CLI::PositiveNumber);
+}
+
+ChosenQuestion choose_question(const QuestionOptions& o, const Context& context) {
+  std::vector<std::string> of_model;
+  for (const std::string& s : o.set)
+    if (search::is_model_key(s)) of_model.push_back(s);
+  return choose_question(o, context, model::find_model(o.model, config_folder(context) / "models", of_model));
+}
+
+ChosenQuestion choose_question(const QuestionOptions& o, const Context& context, const model::ModelSpec& model) {
+  std::vector<std::string> overrides;
+  for (const std::string& s : o.set)
+    if (!search::is_model_key(s)) overrides.push_back(s);
+  if (!o.precision.empty()) overrides.push_back("precision.compute=" + o.precision);
+  if (o.global_batch > 0) overrides.push_back(fmt::format("batch.global_batch={}", o.global_batch));
+  if (o.sequence > 0) overrides.push_back(fmt::format("batch.sequence_length={}", o.sequence));
+  const search::GivenValues given = search::read_question(model, static_cast<int>(o.devices), overrides);
+
+  const platform::PlatformSpec platform = find_platform(o.platform, context);
+  const ChosenStack stack = find_stack(o.stack, context);
+  platform::MemoryProfile memory = search::memory_profile_of(stack.entry);
+  if (!given.memory_profile.empty())
+    memory = is_path(given.memory_profile) ? platform::load_memory_profile(given.memory_profile)
+                                           : platform::memory_profile(given.memory_profile);
+
+  ChosenQuestion out;
+  out.question.base = given.setting;
+  out.question.given = given.given;
+  out.question.target = search::make_target(platform, stack.profile, stack.entry, memory, given.setting.precision.compute);
+  const auto assume = [&](std::string line) { out.assumptions.push_back(std::move(line)); };
+  const sim::Setting& s = given.setting;
+  if (!given.given.contains("batch.global_batch")) assume(fmt::format("a global batch of {} sequences (--global-batch)", s.batch.global_batch));
+  if (!given.given.contains("batch.sequence_length")) assume(fmt::format("sequences of {} tokens (--sequence)", s.batch.sequence_length));
+  if (o.stack.empty() && !stack.entry.empty()) assume(fmt::format("software that behaves like {} (--stack)", stack.entry));
+  if (!out.question.target.device_known)
+    assume(fmt::format("guessed efficiencies: the profile \"{}\" does not know the device {}", stack.profile.name, platform.device.name));
+  if (s.model.moe.num_experts > 0 && s.load.cv == 0 && s.load.counts.empty()) assume("balanced experts (--set load.cv=0.5 for less)");
+  return out;
+}
+
+}  // namespace trireme::apps

@@ -1,0 +1,31 @@
+// A search's question from a command's options: models, platforms and stacks by name or file.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "search/layouts/question.h"
+#include "trireme/commands.h"
+
+namespace trireme::apps {
+
+struct QuestionOptions {
+  std::string model, platform, stack, precision;
+  std::vector<std::string> set;          // KEY=VALUE
+  long long devices = 0;
+  long long global_batch = 0, sequence = 0;  // 0: as the keys say
+};
+
+struct ChosenQuestion {
+  search::Question question;
+  std::vector<std::string> assumptions;  // what nobody gave, one line each
+};
+
+// Adds --platform, --devices, --stack, --precision, --global-batch, --sequence and --set to a command.
+void add_question_options(CLI::App& command, QuestionOptions& options);
+
+// ConfigError with the nearest name for a model, platform or stack that there is none of.
+ChosenQuestion choose_question(const QuestionOptions& options, const Context& context);
+// The same for a model at hand, whatever options.model says.
+ChosenQuestion choose_question(const QuestionOptions& options, const Context& context, const model::ModelSpec& model);
+
+}  // namespace trireme::apps

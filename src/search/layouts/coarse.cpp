@@ -1,0 +1,232 @@
+#include "search/layouts/coarse.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "plan/pipeline/generators.h"
+#include "search/layouts/layout_rules.h"
+#include "sim/estimate/expert_load.h"
+#include "sim/estimate/memory.h"
+#include "sim/estimate/memory_pieces.h"
+
+namespace trireme::search {
+
+namespace {
+
+using plan::Sharding;
+using sim::LayerTime;
+using sim::PassTime;
+
+LayerTime end_time(void (*add)(const sim::Setting&, sim::WorkList&), const sim::Setting& s, const sim::Machine& machine,
+                   sim::WorkList& works) {
+  works.size = 0;
+  add(s, works);
+  return sim::layer_time(works, s, machine, {}, false);
+}
+
+void sum(const LayerTime& t, double count, PassTime& forward, PassTime& backward) {
+  forward += t.pass[0] * count;
+  backward += t.pass[1] * count;
+  backward += t.pass[2] * count;
+}
+
+double seconds_of(const LayerTime& t, const sim::Machine& machine) {
+  PassTime forward, backward;
+  sum(t, 1, forward, backward);
+  return sim::wall_s(forward, machine) + sim::wall_s(backward, machine);
+}
+
+}  // namespace
+
+CoarseBounds::CoarseBounds(const Question& question) : question_(question), setting_(question.base), frugal_(question.target.memory) {
+  frugal_.gathered_layers = frugal_.reduced_layers = frugal_.swapped_layers = 0;
+  frugal_.optimizer_slices = 1 << 30;
+  find_kinds();
+}
+
+void CoarseBounds::find_kinds() {
+  const model::ModelSpec& m = setting_.model;
+  for (int layer = 0; layer < m.num_layers + (m.mtp_depth > 0 ? 1 : 0); ++layer) {
+    const auto same = [&](int other) {
+      return m.mixer(layer) == m.mixer(other) && m.feed_forward(layer) == m.feed_forward(other) &&
+             m.window(layer) == m.window(other) && m.compression(layer) == m.compression(other);
+    };
+    const auto at = std::find_if(kinds_.begin(), kinds_.end(), same);
+    layer_kind_.push_back(static_cast<int>(at - kinds_.begin()));
+    if (at == kinds_.end()) kinds_.push_back(layer);
+  }
+}
+
+int CoarseBounds::kind_of(int layer) const { return layer_kind_[layer]; }
+
+void CoarseBounds::enter(const Cell& cell) {
+  apply(cell, setting_);
+  for (Exchange& e : exchanges_) e.ready = false;
+  now_ = nullptr;
+  const sim::Machine& machine = question_.target.machine;
+  ends_.embed = end_time(sim::add_embedding_work, setting_, machine, end_works_);
+  ends_.head = end_time(sim::add_head_work, setting_, machine, end_works_);
+  if (setting_.model.mtp_depth > 0) ends_.mtp_projection = end_time(sim::add_mtp_projection_work, setting_, machine, end_works_);
+}
+
+CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bool overlap) {
+  auto at = std::find_if(exchanges_.begin(), exchanges_.end(),
+                         [&](const Exchange& e) { return e.all_to_all == all_to_all && e.overlap == overlap; });
+  if (at == exchanges_.end()) {
+    exchanges_.push_back({.all_to_all = all_to_all, .overlap = overlap, .works = {}, .times = {}});
+    at = exchanges_.end() - 1;
+    at->works.resize(kinds_.size());
+    at->times.resize(kinds_.size());
+  }
+  if (!at->ready) {
+    setting_.layout.all_to_all = all_to_all;
+    setting_.layout.overlap.experts = overlap;
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      at->works[k].size = 0;
+      sim::add_layer_work(setting_, kinds_[k], at->works[k]);
+      at->times[k] = sim::layer_time(at->works[k], setting_, question_.target.machine, {}, setting_.model.is_moe(kinds_[k]));
+    }
+    at->ready = true;
+  }
+  return *at;
+}
+
+double CoarseBounds::cell_s() {
+  const sim::Machine& machine = question_.target.machine;
+  const model::ModelSpec& m = setting_.model;
+  const plan::LayoutSpec& given = question_.base.layout;
+  const bool overlap = question_.is_given("layout.overlap.experts") ? given.overlap.experts : setting_.layout.ep > 1;
+  const auto least = [&](const std::string& pattern) {
+    const Exchange& e = exchange(pattern, overlap);
+    PassTime forward, backward, head_forward, head_backward;
+    for (int layer = 0; layer < m.num_layers; ++layer) sum(e.times[kind_of(layer)], 1, forward, backward);
+    sum(ends_.embed, 1, forward, backward);
+    sum(ends_.head, 1 + m.mtp_depth, head_forward, head_backward);
+    if (m.mtp_depth > 0) {
+      sum(e.times[kind_of(m.num_layers)], m.mtp_depth, head_forward, head_backward);
+      sum(ends_.mtp_projection, m.mtp_depth, head_forward, head_backward);
+    }
+    forward += head_forward, backward += head_backward;
+    // A wall time is a norm of its parts: that of a sum is at most the sum of those of its pieces, and one stage has at
+    // least the mean. The stage with the head has at least that.
+    const double all = sim::wall_s(forward, machine) + (setting_.execution.frozen_weights ? 0 : sim::wall_s(backward, machine));
+    const double head = sim::wall_s(head_forward, machine) + (setting_.execution.frozen_weights ? 0 : sim::wall_s(head_backward, machine));
+    return std::max(all / setting_.layout.pp, head);
+  };
+  double best = 0;
+  if (question_.is_given("layout.all_to_all")) {
+    best = least(given.all_to_all);
+  } else {
+    best = least("flat");
+    if (setting_.layout.ep > 1) best = std::min(best, least("dedup"));
+  }
+  return best * double(setting_.batch.num_micro_batches(setting_.layout.dp)) * (1 + machine.noise) * (1 - 1e-12);
+}
+
+bool CoarseBounds::enter(const Family& family) {
+  apply(family, setting_);
+  const plan::LayoutSpec& given = question_.base.layout;
+  auto& layers = setting_.layout.stage_layers;
+  layers.clear();
+  if (family.split == Split::as_given) layers = given.stage_layers;
+  if (!holds(schedule_rules(), setting_)) return false;
+  now_ = &exchange(family.all_to_all, family.overlap_experts);
+  const int pieces = setting_.layout.pp * family.virtual_stages;
+  if (family.split == Split::as_given || family.split == Split::even) return true;
+
+  const sim::Machine& machine = question_.target.machine;
+  const model::ModelSpec& m = setting_.model;
+  layer_s_.clear();
+  for (int layer = 0; layer < m.num_layers; ++layer) layer_s_.push_back(seconds_of(now_->times[kind_of(layer)], machine));
+  double last = seconds_of(ends_.head, machine) * (1 + m.mtp_depth);
+  if (m.mtp_depth > 0) last += m.mtp_depth * (seconds_of(now_->times[kind_of(m.num_layers)], machine) + seconds_of(ends_.mtp_projection, machine));
+  const LayerCosts costs{.layer_s = layer_s_, .first_s = seconds_of(ends_.embed, machine), .last_s = last};
+  const auto even = [&](const std::vector<std::int64_t>& split) {
+    for (int p = 0; p < pieces; ++p)
+      if (split[p] != m.num_layers / pieces + (p < m.num_layers % pieces ? 1 : 0)) return false;
+    return true;
+  };
+  const auto early = balanced_split(costs, pieces, false);
+  if (family.split == Split::balanced_early) {
+    layers = early;
+    return !even(early);
+  }
+  layers = balanced_split(costs, pieces, true);
+  return !even(layers) && layers != early;
+}
+
+int CoarseBounds::most_layers_of_a_piece() const {
+  const auto& layers = setting_.layout.stage_layers;
+  const int pieces = setting_.layout.pp * setting_.layout.virtual_stages;
+  if (static_cast<int>(layers.size()) == pieces) return static_cast<int>(*std::max_element(layers.begin(), layers.end()));
+  return (setting_.model.num_layers + pieces - 1) / pieces;
+}
+
+double CoarseBounds::frugal_bytes(const Recomputation& recomputation) {
+  apply(recomputation, setting_);
+  apply(States{.sharding = Sharding::parameters, .swap = question_.is_given("layout.swap") ? question_.base.layout.swap : plan::SwapSet{3}},
+        setting_);
+  if (question_.is_given("layout.swap") == false && question_.target.host_capacity_bytes <= 0) setting_.layout.swap = {};
+  return sim::memory_lower_bound(setting_, frugal_);
+}
+
+void CoarseBounds::enter(const Recomputation& recomputation) {
+  apply(recomputation, setting_);
+  sim::shape_step(setting_, shape_);
+  kind_times_.clear();
+  for (const sim::LayerKind& k : shape_.kinds) {
+    const int kind = kind_of(k.layer);
+    kind_times_.push_back(k.recomputed ? sim::layer_time(now_->works[kind], setting_, question_.target.machine, recomputation.set, k.moe)
+                                       : now_->times[kind]);
+  }
+  for (Pieces& p : pieces_) p.ready = false;
+}
+
+const std::vector<sim::PieceTime>& CoarseBounds::pieces() {
+  const bool traffic = setting_.layout.sharding == Sharding::parameters;
+  Pieces& p = pieces_[traffic ? 1 : 0];
+  // Traffic depends on the shards and on what runs beside compute: it is priced anew.
+  if (p.ready && !traffic) return p.times;
+  sim::price_pieces(setting_, question_.target.machine, shape_, kind_times_, ends_, p.times);
+  p.ready = true;
+  return p.times;
+}
+
+const sim::Setting& CoarseBounds::setting(const States& states) {
+  apply(states, setting_);
+  return setting_;
+}
+
+double CoarseBounds::seconds(const States& states) {
+  apply(states, setting_);
+  return sim::step_lower_bound_s(setting_, question_.target.machine, shape_, pieces());
+}
+
+double CoarseBounds::bytes(const States& states) {
+  apply(states, setting_);
+  return sim::memory_lower_bound(setting_, question_.target.memory);
+}
+
+double CoarseBounds::swap_delay_s(const States& states) {
+  apply(states, setting_);
+  const plan::LayoutSpec& l = setting_.layout;
+  const sim::Machine& machine = question_.target.machine;
+  if (!l.swap.has(plan::Swap::activations) || machine.host_bytes <= 0) return 0;
+  sim::LayerTable table(setting_, question_.target.memory, sim::heaviest_rank(setting_.load, setting_.model.moe.num_experts, l.ep), false);
+  const auto& times = pieces();
+  const bool v = l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v";
+  const int count = l.pp * l.virtual_stages;
+  double worst = 0;
+  for (int stage = 0; stage < l.pp; ++stage) {
+    double delay = 0;
+    for (int chunk = 0; chunk < l.virtual_stages; ++chunk) {
+      const int p = v && chunk == 1 ? 2 * l.pp - 1 - stage : chunk * l.pp + stage;
+      const double copy = sim::piece_memory(table, sim::piece_at(setting_, p, count)).host / machine.host_bytes;
+      delay += std::max(0.0, copy - times[p].forward_s) + std::max(0.0, copy - times[p].input_s - times[p].weight_s);
+    }
+    worst = std::max(worst, delay);
+  }
+  return worst * double(setting_.batch.num_micro_batches(l.dp));
+}
+
+}  // namespace trireme::search

@@ -1,0 +1,79 @@
+// Bounds of what layouts can reach, without executing a schedule: no layout is faster, or needs less memory, than its
+// bound says. For whole groups of layouts as well, so that most are never looked at one by one.
+//
+// Works of a cell's layers are priced once, for all its schedules, recomputations and states. Not thread-safe: one each
+// thread. No memory is allocated once a worker has seen a setting of this size.
+#pragma once
+#include <array>
+#include <span>
+#include <vector>
+
+#include "search/layouts/layout_space.h"
+#include "search/layouts/stage_split.h"
+#include "sim/estimate/step_bound.h"
+
+namespace trireme::search {
+
+class CoarseBounds {
+ public:
+  explicit CoarseBounds(const Question& question);
+
+  // The first setting of a cell: degrees and micro-batch.
+  void enter(const Cell& cell);
+  // Seconds that no layout of the cell goes below: every stage takes its mean share of the works, nothing is computed
+  // again, nothing but the works costs time.
+  double cell_s();
+
+  // A family of the cell that was entered last. False where a schedule rule forbids it, or where the layers are cut as in
+  // a split that comes before it.
+  bool enter(const Family& family);
+  // Bytes that no layout of the family goes below, with this recomputation.
+  double frugal_bytes(const Recomputation& recomputation);
+  // Seconds of the family's layouts with this recomputation, by what remains to be chosen: shards and swapping.
+  void enter(const Recomputation& recomputation);
+  double seconds(const States& states);
+  // Bytes of one layout.
+  double bytes(const States& states);
+
+  // The layout of everything that was entered.
+  const sim::Setting& setting() const { return setting_; }
+  const sim::Setting& setting(const States& states);
+  int most_layers_of_a_piece() const;
+
+  // Bytes that a rank swaps out and in again cost time where they take longer than the compute beside them: seconds of
+  // the step of the stage that loses most. Of the layout of everything that was entered.
+  double swap_delay_s(const States& states);
+
+ private:
+  struct Exchange {  // how the experts' messages travel: what changes a cell's works
+    std::string all_to_all;
+    bool overlap = false;
+    bool ready = false;
+    std::vector<sim::WorkList> works;      // of each kind
+    std::vector<sim::LayerTime> times;     // nothing computed again
+  };
+  Exchange& exchange(const std::string& all_to_all, bool overlap);
+  void find_kinds();
+  int kind_of(int layer) const;
+  const std::vector<sim::PieceTime>& pieces();
+
+  const Question& question_;
+  sim::Setting setting_;
+  platform::MemoryProfile frugal_;         // the target's, without what buffers of sharding and swapping hold
+  std::vector<int> layer_kind_;            // by layer, MTP layers included: index into kinds_
+  std::vector<int> kinds_;                 // an example layer of each
+  std::vector<Exchange> exchanges_;
+  sim::EndTimes ends_;
+  sim::WorkList end_works_;
+  Exchange* now_ = nullptr;
+  std::vector<double> layer_s_;
+  sim::StepShape shape_;
+  std::vector<sim::LayerTime> kind_times_;
+  struct Pieces {
+    bool ready = false;
+    std::vector<sim::PieceTime> times;
+  };
+  std::array<Pieces, 2> pieces_;           // without and with sharded parameters' traffic
+};
+
+}  // namespace trireme::search

@@ -1,0 +1,331 @@
+#include "search/layouts/layout_search.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <queue>
+#include <thread>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "search/layouts/coarse.h"
+#include "search/layouts/layout_rules.h"
+
+namespace trireme::search {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// A group of layouts, down to a single one: each index but the first may be open (-1).
+struct Node {
+  double bound_s = 0;
+  int cell = 0;
+  int family = -1, recomputation = -1, states = -1;
+  auto order() const { return std::tie(bound_s, cell, family, recomputation, states); }
+  bool operator>(const Node& o) const { return order() > o.order(); }
+};
+
+// Which layout needs least memory, for questions that nothing answers.
+struct Frugal {
+  double bytes = infinity;
+  Node node;
+  void see(double other_bytes, const Node& other) {
+    if (std::tie(other_bytes, other.cell, other.family, other.recomputation, other.states) <
+        std::tie(bytes, node.cell, node.family, node.recomputation, node.states))
+      bytes = other_bytes, node = other;
+  }
+};
+
+struct Opened {
+  std::vector<Node> nodes;
+  std::optional<Estimate> estimate;
+  Frugal frugal;
+  long long bounds = 0;
+};
+
+struct Worker {
+  explicit Worker(const Question& q) : bounds(q) {}
+  CoarseBounds bounds;
+  sim::GridWorkspace workspace;
+};
+
+class Search {
+ public:
+  Search(const Question& question, const SearchOptions& options)
+      : question_(question), options_(options), start_(Clock::now()) {
+    if (options.capacity_bytes > 0) question_.target.capacity_bytes = options.capacity_bytes;
+    const int threads = options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    for (int i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>(question_));
+  }
+
+  SearchResult run() {
+    cells_ = cells_of(question_);
+    result_.cells = static_cast<long long>(cells_.size());
+    for (const bool staged : {false, true})
+      for (const bool exchanges : {false, true})
+        families_[staged][exchanges] = families_of(question_, {.pp = staged ? 2 : 1, .ep = exchanges ? 2 : 1});
+    for (int n = 0; n <= question_.base.model.num_layers; ++n) recomputations_.push_back(recomputations_of(question_, n));
+    best_of_cell_.assign(cells_.size(), infinity);
+    bound_cells();
+    while (step()) report();
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  // Work items [0, count) over the threads; each writes only to places of its own.
+  template <class Work>
+  void parallel(std::size_t count, std::size_t chunk, const Work& work) {
+    const std::size_t chunks = (count + chunk - 1) / chunk;
+    const std::size_t used = std::min(workers_.size(), chunks);
+    if (used <= 1) {
+      for (std::size_t i = 0; i < count; ++i) work(*workers_[0], i);
+      return;
+    }
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::exception_ptr> failed(used);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < used; ++t)
+      threads.emplace_back([&, t] {
+        try {
+          for (std::size_t c; (c = next++) < chunks;)
+            for (std::size_t i = c * chunk; i < std::min(count, (c + 1) * chunk); ++i) work(*workers_[t], i);
+        } catch (...) {
+          failed[t] = std::current_exception();
+        }
+      });
+    for (std::thread& t : threads) t.join();
+    for (const std::exception_ptr& f : failed)
+      if (f) std::rethrow_exception(f);
+  }
+
+  const std::vector<Family>& families(const Cell& c) const { return families_[c.pp > 1][c.ep > 1]; }
+
+  void bound_cells() {
+    std::vector<double> bounds(cells_.size());
+    parallel(cells_.size(), 64, [&](Worker& w, std::size_t i) {
+      w.bounds.enter(cells_[i]);
+      bounds[i] = w.bounds.cell_s();
+    });
+    result_.bounds += static_cast<long long>(cells_.size());
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      queue_.push({.bound_s = bounds[i], .cell = static_cast<int>(i)});
+      const Cell& c = cells_[i];
+      double of_cell = 0;
+      for (const Family& f : families(c)) {
+        const int pieces = c.pp * f.virtual_stages, layers = question_.base.model.num_layers;
+        of_cell += double(recomputations_[(layers + pieces - 1) / pieces].size());
+      }
+      result_.layouts += of_cell * double(states_of(question_, c).size());
+    }
+  }
+
+  // Opens the most promising nodes together: always as many, whatever the number of threads.
+  bool step() {
+    std::vector<Node> batch;
+    while (!queue_.empty() && batch.size() < batch_size) {
+      const Node node = queue_.top();
+      if (node.bound_s > cut_off_) break;
+      queue_.pop();
+      if (node.bound_s < best_of_cell_[node.cell]) batch.push_back(node);
+    }
+    if (batch.empty()) return false;
+    std::vector<Opened> opened(batch.size());
+    parallel(batch.size(), 1, [&](Worker& w, std::size_t i) { open(w, batch[i], opened[i]); });
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      Opened& o = opened[i];
+      result_.bounds += o.bounds;
+      frugal_.see(o.frugal.bytes, o.frugal.node);
+      for (const Node& n : o.nodes)
+        if (n.bound_s <= cut_off_ && n.bound_s < best_of_cell_[n.cell]) queue_.push(n);
+      if (!o.estimate) continue;
+      ++result_.estimates;
+      if (o.estimate->feasible) keep(batch[i].cell, *o.estimate);
+      if (options_.keep_all) result_.estimated.push_back(std::move(*o.estimate));
+    }
+    return true;
+  }
+
+  void keep(int cell, const Estimate& e) {
+    const double step_s = e.time.step_s;
+    if (step_s >= best_of_cell_[cell] || step_s > cut_off_) return;
+    best_of_cell_[cell] = step_s;
+    std::erase_if(best_, [&](const auto& b) { return b.first == cell; });
+    const auto slower = [&](const auto& b) { return std::tie(b.second.time.step_s, b.first) > std::tie(step_s, cell); };
+    best_.insert(std::find_if(best_.begin(), best_.end(), slower), {cell, e});
+    if (static_cast<int>(best_.size()) > options_.top) best_.pop_back();
+    if (static_cast<int>(best_.size()) == options_.top) cut_off_ = best_.back().second.time.step_s;
+  }
+
+  void open(Worker& w, const Node& node, Opened& out) {
+    const Cell& cell = cells_[node.cell];
+    CoarseBounds& b = w.bounds;
+    b.enter(cell);
+    if (node.family < 0) return open_cell(b, node, out);
+    b.enter(families(cell)[node.family]);
+    if (node.recomputation < 0) return open_family(b, node, out);
+    const Recomputation& r = recomputations_[b.most_layers_of_a_piece()][node.recomputation];
+    b.enter(r);
+    const std::vector<States> states = states_of(question_, cell);
+    if (node.states < 0) {
+      for (std::size_t s = 0; s < states.size(); ++s, ++out.bounds) {
+        Node leaf = node;
+        leaf.states = static_cast<int>(s), leaf.bound_s = std::max(node.bound_s, b.seconds(states[s]));
+        if (leaf.bound_s <= cut_off_) out.nodes.push_back(leaf);
+      }
+      return;
+    }
+    const States& s = states[node.states];
+    const double bytes = b.bytes(s);
+    ++out.bounds;
+    if (bytes > question_.target.capacity_bytes) return out.frugal.see(bytes, node);
+    if (!holds(schedule_rules(), b.setting())) return;
+    const double delay = b.swap_delay_s(s);
+    if (node.bound_s + delay > cut_off_) return;
+    out.estimate = estimate(question_, b.setting(s), shelf_, w.workspace, delay);
+    if (!out.estimate->feasible) out.frugal.see(out.estimate->needed_bytes, node);
+  }
+
+  // Its families, each bounded by the fastest of its states with nothing computed again, where the most frugal
+  // recomputation fits.
+  void open_cell(CoarseBounds& b, Node node, Opened& out) {
+    const std::vector<States> states = states_of(question_, cells_[node.cell]);
+    const double at_least = node.bound_s;
+    const auto& all = families(cells_[node.cell]);
+    for (std::size_t f = 0; f < all.size(); ++f) {
+      if (!b.enter(all[f])) continue;
+      node.family = static_cast<int>(f);
+      const auto& recomputations = recomputations_[b.most_layers_of_a_piece()];
+      // The last but for those of some layers only: all of a layer is computed again.
+      Node frugal = node;
+      for (std::size_t r = 0; r < recomputations.size(); ++r)
+        if (recomputations[r].layers == 0) frugal.recomputation = static_cast<int>(r);
+      if (frugal.recomputation < 0) frugal.recomputation = 0;
+      if (!may_fit(b, recomputations[frugal.recomputation], frugal, out)) continue;
+      node.bound_s = std::max(at_least, fastest(b, {}, states, out));  // with nothing computed again
+      out.nodes.push_back(node);
+    }
+  }
+
+  // Its recomputations, each bounded by the fastest of its states, where the most frugal of them fits.
+  void open_family(CoarseBounds& b, Node node, Opened& out) {
+    const auto& recomputations = recomputations_[b.most_layers_of_a_piece()];
+    const std::vector<States> states = states_of(question_, cells_[node.cell]);
+    const double at_least = node.bound_s;
+    for (std::size_t r = 0; r < recomputations.size(); ++r) {
+      node.recomputation = static_cast<int>(r);
+      if (!may_fit(b, recomputations[r], node, out)) continue;
+      node.bound_s = std::max(at_least, fastest(b, recomputations[r], states, out));
+      out.nodes.push_back(node);
+    }
+  }
+
+  bool may_fit(CoarseBounds& b, const Recomputation& r, const Node& node, Opened& out) {
+    const double bytes = b.frugal_bytes(r);
+    ++out.bounds;
+    if (bytes <= question_.target.capacity_bytes) return true;
+    out.frugal.see(bytes, node);
+    return false;
+  }
+
+  // Swapping never makes a step shorter, nor does exposing what could overlap: only where these are given do they count.
+  double fastest(CoarseBounds& b, const Recomputation& r, const std::vector<States>& states, Opened& out) {
+    b.enter(r);
+    const States& first = states.front();
+    double best = infinity;
+    for (const States& s : states) {
+      if (s.swap != first.swap || s.overlap_gradients != first.overlap_gradients || s.overlap_parameters != first.overlap_parameters) continue;
+      best = std::min(best, b.seconds(s));
+      ++out.bounds;
+    }
+    return best;
+  }
+
+  void report() {
+    const double now = std::chrono::duration<double>(Clock::now() - start_).count();
+    if (!options_.progress || now < last_report_ + 1) return;
+    last_report_ = now;
+    options_.progress({now, result_.bounds, result_.estimates, best_.empty() ? 0 : best_[0].second.time.step_s});
+  }
+
+  void finish() {
+    for (auto& [cell, e] : best_) result_.best.push_back(std::move(e));
+    if (result_.best.empty()) explain_failure();
+    result_.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+  void explain_failure() {
+    if (cells_.empty()) {
+      sim::Setting s = question_.base;
+      for (const auto& [key, degree] : {std::pair<const char*, int*>{"layout.pp", &s.layout.pp}, {"layout.tp", &s.layout.tp},
+                                        {"layout.cp", &s.layout.cp}, {"layout.ep", &s.layout.ep}, {"layout.etp", &s.layout.etp}})
+        if (!question_.is_given(key)) *degree = 1;
+      if (!question_.is_given("layout.dp")) s.layout.dp = data_degree(s);
+      if (!question_.is_given("batch.micro_batch")) s.batch.micro_batch = 1;
+      result_.reasons = broken_rules(s);
+      if (result_.reasons.empty())
+        result_.reasons = {fmt::format("no combination of degrees fits {} devices, a global batch of {} sequences and what is given",
+                                       s.num_devices, s.batch.global_batch)};
+      return;
+    }
+    if (frugal_.bytes == infinity) {
+      // Every schedule broke a rule: the reasons of the first.
+      CoarseBounds& b = workers_[0]->bounds;
+      b.enter(cells_[0]);
+      if (!families(cells_[0]).empty()) b.enter(families(cells_[0])[0]);
+      result_.reasons = broken_rules(b.setting());
+      if (result_.reasons.empty()) result_.reasons = {"no schedule fits the degrees, the batch and what is given"};
+      return;
+    }
+    const Node& node = frugal_.node;
+    CoarseBounds& b = workers_[0]->bounds;
+    const Cell& cell = cells_[node.cell];
+    b.enter(cell);
+    b.enter(families(cell)[node.family]);
+    b.enter(recomputations_[b.most_layers_of_a_piece()][node.recomputation]);
+    const std::vector<States> states = states_of(question_, cell);
+    std::size_t least = node.states >= 0 ? node.states : 0;
+    if (node.states < 0)
+      for (std::size_t s = 1; s < states.size(); ++s)
+        if (b.bytes(states[s]) < b.bytes(states[least])) least = s;
+    if (!holds(schedule_rules(), b.setting(states[least]))) {
+      result_.reasons = broken_rules(b.setting());
+      return;
+    }
+    result_.closest = estimate(question_, b.setting(states[least]), shelf_, workers_[0]->workspace, b.swap_delay_s(states[least]), true);
+    result_.reasons = result_.closest->reasons;
+    if (result_.reasons.empty())
+      result_.reasons = {fmt::format("the most frugal layout needs {:.1f} GB of {:.1f}", result_.closest->needed_bytes / 1e9,
+                                     question_.target.capacity_bytes / 1e9)};
+  }
+
+  static constexpr std::size_t batch_size = 32;
+
+  Question question_;
+  SearchOptions options_;
+  Clock::time_point start_;
+  double last_report_ = 1;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  ScheduleShelf shelf_;
+  std::vector<Cell> cells_;
+  std::array<std::array<std::vector<Family>, 2>, 2> families_;    // [several stages][several expert ranks]
+  std::vector<std::vector<Recomputation>> recomputations_;         // by the layers of the largest piece
+  std::priority_queue<Node, std::vector<Node>, std::greater<>> queue_;
+  std::vector<double> best_of_cell_;
+  std::vector<std::pair<int, Estimate>> best_;
+  double cut_off_ = infinity;
+  Frugal frugal_;
+  SearchResult result_;
+};
+
+}  // namespace
+
+SearchResult search_layouts(const Question& question, const SearchOptions& options) { return Search(question, options).run(); }
+
+}  // namespace trireme::search

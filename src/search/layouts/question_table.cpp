@@ -1,0 +1,102 @@
+#include "search/layouts/question_table.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/config_table.h"
+#include "plan/run_spec.h"
+#include "sim/estimate/machine.h"
+
+namespace trireme::search {
+
+namespace {
+
+std::string key_of(const std::string& text) {
+  std::string key = text.substr(0, text.find('='));
+  std::erase(key, ' ');
+  return key;
+}
+
+sim::Precision read_precision(ConfigTable t) {
+  sim::Precision p;
+  const std::string format = t.one_of_or("compute", sim::name_of(p.compute), {"float32", "bfloat16", "float16", "float8", "mxfp8", "nvfp4"});
+  p.compute = sim::compute_format_from_name(format);
+  if (p.compute == sim::ComputeFormat::float32) p.weight_bytes = p.activation_bytes = p.dispatch_bytes = p.gather_bytes = 4, p.master_bytes = 0;
+  p.weight_bytes = t.number_or("weight_bytes", p.weight_bytes, 0.25, 8);
+  p.gradient_bytes = t.number_or("gradient_bytes", p.gradient_bytes, 0.25, 8);
+  p.master_bytes = t.number_or("master_bytes", p.master_bytes, 0, 8);
+  p.moment_bytes = t.number_or("moment_bytes", p.moment_bytes, 0, 16);
+  p.reduce_bytes = t.number_or("reduce_bytes", p.reduce_bytes, 0.25, 8);
+  p.gather_bytes = t.number_or("gather_bytes", p.gather_bytes, 0.25, 8);
+  p.activation_bytes = t.number_or("activation_bytes", p.activation_bytes, 0.25, 8);
+  p.dispatch_bytes = t.number_or("dispatch_bytes", p.dispatch_bytes, 0.25, 8);
+  return p;
+}
+
+sim::ExpertLoad read_load(ConfigTable t, int num_experts) {
+  sim::ExpertLoad load;
+  load.cv = t.number_or("cv", 0, 0, 100);
+  load.cold_start_cv = t.number_or("cold_start_cv", 0, 0, 100);
+  load.counts = t.numbers_or("counts", {});
+  if (!load.counts.empty() && static_cast<int>(load.counts.size()) != num_experts)
+    t.fail("counts", fmt::format("one number for each of the {} experts", num_experts));
+  return load;
+}
+
+sim::Execution read_execution(ConfigTable t) {
+  sim::Execution e;
+  const std::string graphs = t.one_of_or("graphs", "none", {"none", "parts", "whole"});
+  e.graphs = graphs == "none" ? sim::Graphs::none : graphs == "parts" ? sim::Graphs::parts : sim::Graphs::whole;
+  e.fused_attention = t.boolean_or("fused_attention", e.fused_attention);
+  e.fused_loss = t.boolean_or("fused_loss", e.fused_loss);
+  e.reads_counts = t.boolean_or("reads_counts", e.reads_counts);
+  e.launches_by_expert = t.boolean_or("launches_by_expert", e.launches_by_expert);
+  e.frozen_weights = t.boolean_or("frozen_weights", e.frozen_weights);
+  return e;
+}
+
+std::int64_t default_global_batch(std::int64_t devices) {
+  return devices * std::clamp<std::int64_t>(16384 / devices, 1, 8);
+}
+
+}  // namespace
+
+const std::vector<std::string>& priced_patterns() {
+  static const std::vector<std::string> names = {"flat", "dedup", "allgather"};
+  return names;
+}
+
+bool is_model_key(const std::string& text) { return key_of(text).starts_with("model."); }
+
+GivenValues read_question(const model::ModelSpec& model, int num_devices, const std::vector<std::string>& overrides) {
+  ConfigTable table = ConfigTable::from_text("", "--set", overrides);
+  GivenValues out;
+  sim::Setting& s = out.setting;
+  s.model = model, s.num_devices = num_devices;
+  s.layout = plan::read_layout(table.table("layout"), priced_patterns());
+  ConfigTable batch = table.table("batch");
+  s.batch.sequence_length = batch.integer_or("sequence_length", 4096, 1, 1 << 30);
+  s.batch.micro_batch = batch.integer_or("micro_batch", 1, 1, 1 << 30);
+  s.batch.global_batch = batch.integer_or("global_batch", default_global_batch(num_devices), 1, 1 << 30);
+  s.precision = read_precision(table.table("precision"));
+  s.load = read_load(table.table("load"), model.moe.num_experts);
+  s.execution = read_execution(table.table("execution"));
+  out.memory_profile = table.string_or("memory_profile", "");
+  table.finish();
+  for (const std::string& o : overrides) {
+    const std::string key = key_of(o);
+    out.given.insert(key);
+    // An inline table gives all of its keys.
+    if (key == "layout.overlap")
+      for (const char* part : {"gradients", "parameters", "tensor", "experts", "pipeline"}) out.given.insert(key + "." + part);
+  }
+  // Zero lets the data degree follow, as in a run's file.
+  if (s.layout.dp == 0) out.given.erase("layout.dp");
+  // With tensor parallelism its messages run beside the matmuls next to them, unless told otherwise.
+  if (!out.given.contains("layout.overlap.tensor")) s.layout.overlap.tensor = true;
+  return out;
+}
+
+}  // namespace trireme::search

@@ -1,0 +1,19 @@
+#include "search/layouts/target.h"
+
+namespace trireme::search {
+
+Target make_target(const platform::PlatformSpec& platform, const platform::StackProfile& profile, const std::string& stack,
+                   const platform::MemoryProfile& memory, sim::ComputeFormat compute) {
+  Target t;
+  t.platform = platform.name, t.device = platform.device.name, t.stack = stack, t.profile = profile.name;
+  t.memory = memory;
+  const platform::DeviceEfficiency device = profile.device(t.device, &t.device_known);
+  const platform::StackBehaviour behaviour = profile.stack(stack, &t.stack_known);
+  t.machine = sim::make_machine(platform, device, behaviour, compute);
+  t.capacity_bytes = platform.device.memory_bytes;
+  t.host_capacity_bytes = platform.datasheet.host_memory_bytes;
+  t.peak_flops_per_s = platform.datasheet.peak(sim::name_of(compute));
+  return t;
+}
+
+}  // namespace trireme::search

@@ -1,0 +1,27 @@
+// What a layout is judged against: a machine under a calibration, what the software keeps in memory, and how much there is.
+#pragma once
+#include <string>
+
+#include "platform/memory_profile.h"
+#include "platform/platform_spec.h"
+#include "platform/stack_profile.h"
+#include "sim/estimate/machine.h"
+
+namespace trireme::search {
+
+struct Target {
+  std::string platform, device, stack, profile;  // names; of the stack profile "uncalibrated" where there is none
+  bool device_known = false, stack_known = false;  // whether the profile describes them; else its defaults stand
+  sim::Machine machine;
+  platform::MemoryProfile memory;
+  double capacity_bytes = 0;       // of a device
+  double host_capacity_bytes = 0;  // for what a rank swaps; 0: nothing can be swapped
+  double peak_flops_per_s = 0;     // of a device in the compute format
+};
+
+// `stack`: an entry of the profile; one that it has not got takes its defaults. ConfigError (key datasheet) where the
+// platform has no data sheet.
+Target make_target(const platform::PlatformSpec& platform, const platform::StackProfile& profile, const std::string& stack,
+                   const platform::MemoryProfile& memory, sim::ComputeFormat compute);
+
+}  // namespace trireme::search
