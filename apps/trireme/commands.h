@@ -16,6 +16,7 @@ struct Context {
 };
 
 void add_plan_command(CLI::App& app, Context& context);
+void add_design_command(CLI::App& app, Context& context);
 void add_report_command(CLI::App& app, Context& context);
 void add_validate_command(CLI::App& app, Context& context);
 void add_calibrate_command(CLI::App& app, Context& context);

@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Each command has its own --help. Start with: trireme plan configs/runs/quickstart.toml");
   apps::add_plan_command(app, context);
+  apps::add_design_command(app, context);
   apps::add_report_command(app, context);
   apps::add_validate_command(app, context);
   apps::add_calibrate_command(app, context);

@@ -126,6 +126,8 @@ double CoarseBounds::cell_s() {
 bool CoarseBounds::enter(const Family& family) {
   apply(family, setting_);
   const plan::LayoutSpec& given = question_.base.layout;
+  // Those of layouts before would break this one's rules.
+  setting_.layout.shard_degree = given.shard_degree, setting_.layout.expert_shard_degree = given.expert_shard_degree;
   auto& layers = setting_.layout.stage_layers;
   layers.clear();
   if (family.split == Split::as_given) layers = given.stage_layers;

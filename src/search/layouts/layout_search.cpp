@@ -72,8 +72,11 @@ class Search {
         families_[staged][exchanges] = families_of(question_, {.pp = staged ? 2 : 1, .ep = exchanges ? 2 : 1});
     for (int n = 0; n <= question_.base.model.num_layers; ++n) recomputations_.push_back(recomputations_of(question_, n));
     best_of_cell_.assign(cells_.size(), infinity);
+    if (options_.cut_off_s > 0) cut_off_ = options_.cut_off_s;
     bound_cells();
-    while (step()) report();
+    if (!queue_.empty()) result_.least_bound_s = queue_.top().bound_s;
+    if (!options_.bounds_only)
+      while (step()) report();
     finish();
     return std::move(result_);
   }
@@ -160,7 +163,7 @@ class Search {
     const auto slower = [&](const auto& b) { return std::tie(b.second.time.step_s, b.first) > std::tie(step_s, cell); };
     best_.insert(std::find_if(best_.begin(), best_.end(), slower), {cell, e});
     if (static_cast<int>(best_.size()) > options_.top) best_.pop_back();
-    if (static_cast<int>(best_.size()) == options_.top) cut_off_ = best_.back().second.time.step_s;
+    if (static_cast<int>(best_.size()) == options_.top) cut_off_ = std::min(cut_off_, best_.back().second.time.step_s);
   }
 
   void open(Worker& w, const Node& node, Opened& out) {
@@ -174,22 +177,50 @@ class Search {
     b.enter(r);
     const std::vector<States> states = states_of(question_, cell);
     if (node.states < 0) {
-      for (std::size_t s = 0; s < states.size(); ++s, ++out.bounds) {
-        Node leaf = node;
-        leaf.states = static_cast<int>(s), leaf.bound_s = std::max(node.bound_s, b.seconds(states[s]));
-        if (leaf.bound_s <= cut_off_) out.nodes.push_back(leaf);
-      }
+      for (std::size_t s = 0; s < states.size(); ++s)
+        if (fallback_of(states, s) < 0) push_leaf(b, node, states, s, out);
       return;
     }
     const States& s = states[node.states];
+    if (open_leaf(w, node, s, out)) return;
+    for (std::size_t other = 0; other < states.size(); ++other)
+      if (fallback_of(states, other) == node.states) push_leaf(b, node, states, other, out);
+  }
+
+  // Where a layout fits, those that only save memory are no faster: swapping, exposing what could overlap, and sharding
+  // gradients, too. They are opened when it does not fit. The place of the layout that these states are a fallback of; -1:
+  // of none.
+  static int fallback_of(const std::vector<States>& states, std::size_t at) {
+    const States& s = states[at];
+    const auto level = [](plan::Sharding l) { return l == plan::Sharding::gradients ? plan::Sharding::optimizer : l; };
+    for (std::size_t i = 0; i < at; ++i)
+      if (level(states[i].sharding) == level(s.sharding) && states[i].shard_degree == s.shard_degree &&
+          states[i].expert_shard_degree == s.expert_shard_degree)
+        return static_cast<int>(i);
+    return -1;
+  }
+
+  void push_leaf(CoarseBounds& b, Node node, const std::vector<States>& states, std::size_t at, Opened& out) {
+    node.states = static_cast<int>(at), node.bound_s = std::max(node.bound_s, b.seconds(states[at]));
+    ++out.bounds;
+    if (node.bound_s <= cut_off_) out.nodes.push_back(node);
+  }
+
+  // True where the layout fits, or is out of the question.
+  bool open_leaf(Worker& w, const Node& node, const States& s, Opened& out) {
+    CoarseBounds& b = w.bounds;
     const double bytes = b.bytes(s);
     ++out.bounds;
-    if (bytes > question_.target.capacity_bytes) return out.frugal.see(bytes, node);
-    if (!holds(schedule_rules(), b.setting())) return;
+    if (bytes > question_.target.capacity_bytes) {
+      out.frugal.see(bytes, node);
+      return false;
+    }
+    if (!holds(schedule_rules(), b.setting())) return true;
     const double delay = b.swap_delay_s(s);
-    if (node.bound_s + delay > cut_off_) return;
+    if (node.bound_s + delay > cut_off_) return false;
     out.estimate = estimate(question_, b.setting(s), shelf_, w.workspace, delay);
     if (!out.estimate->feasible) out.frugal.see(out.estimate->needed_bytes, node);
+    return out.estimate->feasible;
   }
 
   // Its families, each bounded by the fastest of its states with nothing computed again, where the most frugal
@@ -256,7 +287,8 @@ class Search {
 
   void finish() {
     for (auto& [cell, e] : best_) result_.best.push_back(std::move(e));
-    if (result_.best.empty()) explain_failure();
+    // With a cut-off there may be layouts that fit, only slower ones.
+    if (result_.best.empty() && (cells_.empty() || (!options_.bounds_only && options_.cut_off_s == 0))) explain_failure();
     result_.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   }
 
@@ -305,7 +337,7 @@ class Search {
                                      question_.target.capacity_bytes / 1e9)};
   }
 
-  static constexpr std::size_t batch_size = 32;
+  static constexpr std::size_t batch_size = 64;
 
   Question question_;
   SearchOptions options_;

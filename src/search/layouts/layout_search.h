@@ -25,6 +25,8 @@ struct SearchOptions {
   int threads = 0;             // 0: all cores
   bool keep_all = false;       // every layout that was estimated in full, feasible or not
   double capacity_bytes = 0;   // in place of the device's memory; 0: that
+  double cut_off_s = 0;        // only layouts whose step takes at most this long; 0: all
+  bool bounds_only = false;    // stop when all degrees have their bound
   std::function<void(const Progress&)> progress;  // called about once a second
 };
 
@@ -33,6 +35,7 @@ struct SearchResult {
   std::vector<std::string> reasons;    // why none is feasible, where none is
   std::optional<Estimate> closest;     // then: the layout that needs least memory, by its bound; none where rules forbid all
   std::vector<Estimate> estimated;     // with keep_all, in the order of their bounds
+  double least_bound_s = 0;            // no layout's step is shorter; 0: there are none
   double layouts = 0;                  // in the space: those of all cells, before schedule rules
   long long cells = 0;                 // degrees and micro-batch that fit together
   long long bounds = 0, estimates = 0;

@@ -32,14 +32,22 @@ double step_lower_bound_s(const Setting& s, const Machine& machine, BoundWorkspa
                 .head = time_of(add_head_work, s, machine, w.works),
                 .mtp_projection = {}};
   if (s.model.mtp_depth > 0) ends.mtp_projection = time_of(add_mtp_projection_work, s, machine, w.works);
-  w.pieces.clear();
-  for (std::size_t p = 0; p < w.shape.pieces.size(); ++p) {
-    const PieceShape& piece = w.shape.pieces[p];
-    const bool as_before = p > 1 && !piece.head && piece.layers == w.shape.pieces[p - 1].layers &&
-                           piece.dense == w.shape.pieces[p - 1].dense;
-    w.pieces.push_back(as_before ? w.pieces.back() : piece_time(s, machine, w.shape, piece, w.kinds, ends));
-  }
+  price_pieces(s, machine, w.shape, w.kinds, ends, w.pieces);
+  return step_lower_bound_s(s, machine, w.shape, w.pieces);
+}
 
+void price_pieces(const Setting& s, const Machine& machine, const StepShape& shape, std::span<const LayerTime> kinds,
+                  const EndTimes& ends, std::vector<PieceTime>& pieces) {
+  pieces.clear();
+  for (std::size_t p = 0; p < shape.pieces.size(); ++p) {
+    const PieceShape& piece = shape.pieces[p];
+    const bool as_before = p > 1 && !piece.head && piece.layers == shape.pieces[p - 1].layers && piece.dense == shape.pieces[p - 1].dense;
+    pieces.push_back(as_before ? pieces.back() : piece_time(s, machine, shape, piece, kinds, ends));
+  }
+}
+
+double step_lower_bound_s(const Setting& s, const Machine& machine, const StepShape& shape, std::span<const PieceTime> pieces) {
+  const plan::LayoutSpec& l = s.layout;
   const bool v_shape = l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v";
   const bool joined = l.schedule == "gpipe" || l.schedule == "1f1b" || l.schedule == "interleaved_1f1b";
   const double micro_batches = double(s.batch.num_micro_batches(l.dp));
@@ -48,17 +56,17 @@ double step_lower_bound_s(const Setting& s, const Machine& machine, BoundWorkspa
     double work = 0, forward = 0, backward = 0, dense = 0, experts = 0;
     for (int chunk = 0; chunk < l.virtual_stages; ++chunk) {
       const int p = piece_at(l, v_shape, stage, chunk);
-      const PieceTime& t = w.pieces[p];
+      const PieceTime& t = pieces[p];
       forward += t.forward_s, backward += t.input_s + t.weight_s;
-      dense += w.shape.pieces[p].dense, experts += w.shape.pieces[p].experts;
+      dense += shape.pieces[p].dense, experts += shape.pieces[p].experts;
     }
     work = micro_batches * (forward + backward);
     const UpdateTime update = exposed(s, machine, update_time(s, machine, dense, experts), forward, backward);
     const double pipeline = (fill + work) * (1 + machine.noise);
     const double after = update.reduce_s + update.gather_s + update.optimizer_s;
     end = std::max({end, pipeline + after, joined ? (fill + work + drain) * (1 + machine.noise) : 0});
-    fill += w.pieces[stage].forward_s;
-    if (joined) drain += w.pieces[stage].input_s + w.pieces[stage].weight_s;
+    fill += pieces[stage].forward_s;
+    if (joined) drain += pieces[stage].input_s + pieces[stage].weight_s;
   }
   // Sums in another order than the grid's differ by rounding.
   return end * (1 - 1e-12);

@@ -16,4 +16,11 @@ struct BoundWorkspace {
 // not put off, their backwards run once more. Uses no heap once the workspace has been used for a setting of this size.
 double step_lower_bound_s(const Setting& setting, const Machine& machine, BoundWorkspace& workspace);
 
+// The two halves of that, for who prices many layouts of equal layers: every piece of the setting's shape from its kinds'
+// and ends' times, and the bound that follows. `pieces`: its memory is reused.
+void price_pieces(const Setting& setting, const Machine& machine, const StepShape& shape, std::span<const LayerTime> kinds,
+                  const EndTimes& ends, std::vector<PieceTime>& pieces);
+double step_lower_bound_s(const Setting& setting, const Machine& machine, const StepShape& shape,
+                          std::span<const PieceTime> pieces);
+
 }  // namespace trireme::sim

@@ -94,9 +94,9 @@ StepTime StepModel::evaluate(const Machine& machine) const {
   return evaluate(machine, workspace);
 }
 
-StepTime StepModel::evaluate(const Machine& machine, GridWorkspace& workspace) const {
+StepTime StepModel::evaluate(const Machine& machine, GridWorkspace& workspace, bool spans) const {
   const std::vector<PieceTime> times = piece_times(machine);
-  const GridResult& grid = simulate_grid(*grid_, grid_costs(machine, times), workspace);
+  const GridResult& grid = simulate_grid(*grid_, grid_costs(machine, times), workspace, spans);
   StepTime out;
   out.pipeline_s = grid.makespan_s * (1 + machine.noise);
   out.bubble = grid.bubble_fraction();

@@ -43,7 +43,8 @@ class StepModel {
   explicit StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid = nullptr);
 
   StepTime evaluate(const Machine& machine) const;
-  StepTime evaluate(const Machine& machine, GridWorkspace& workspace) const;
+  // `spans`: the workspace's result has the span of every slot.
+  StepTime evaluate(const Machine& machine, GridWorkspace& workspace, bool spans = false) const;
 
   // Every term of the busiest stage: works by name and pass, idle time, what follows the pipeline. They sum to the
   // step, but for what is hidden and what waits for the host, which have terms of their own.

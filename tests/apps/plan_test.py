@@ -1,0 +1,151 @@
+"""trireme plan --model and trireme design from outside. Needs TRIREME (the program) in the environment."""
+import csv
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TRIREME = os.environ["TRIREME"]
+SOURCE = pathlib.Path(os.environ["TRIREME_SOURCE_DIR"])
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-plan-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def trireme(self, *arguments, timeout=300):
+        return subprocess.run([TRIREME, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=timeout,
+                              env={**os.environ, "TRIREME_CONFIGS": str(SOURCE / "configs")})
+
+    def plan(self, *arguments):
+        out = self.trireme("plan", *arguments, "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        return json.loads(out.stdout)
+
+    def refused(self, *arguments):
+        out = self.trireme(*arguments)
+        self.assertEqual(out.returncode, 2, out.stdout + out.stderr)
+        self.assertEqual(len(out.stderr.strip().splitlines()), 1, out.stderr)
+        return out.stderr
+
+
+MOE = ("--model", "deepseek_v2_lite", "--platform", "dgx_h100", "--devices", 16)
+
+
+class Plan(Case):
+    def test_documented_keys(self):
+        plan = self.plan(*MOE, "--explain")
+        documented = (SOURCE / "docs" / "search.md").read_text()
+        for key in plan:
+            self.assertIn(f"`{key}`", documented)
+        # the published count of DeepSeek-V2-Lite, from its model card: 15.7 B, 2.4 B active without the embedding
+        self.assertAlmostEqual(plan["model"]["params_total"] / 1e9, 15.7, delta=0.05)
+        self.assertTrue(plan["feasible"])
+        self.assertEqual(plan["reasons"], [])
+        layout = plan["layout"]
+        self.assertEqual(layout["pp"] * layout["tp"] * layout["cp"] * layout["dp"], 16)
+        tokens = plan["batch"]["global_batch"] * plan["batch"]["sequence_length"]
+        self.assertAlmostEqual(plan["tokens_per_s"], tokens / plan["step_s"], delta=1e-6 * plan["tokens_per_s"])
+        self.assertAlmostEqual(plan["tokens_per_s_per_device"] * 16, plan["tokens_per_s"], delta=1e-6 * plan["tokens_per_s"])
+        self.assertAlmostEqual(plan["model_tflops_per_device"] * 1e12, plan["tokens_per_s_per_device"] * plan["model"]["flops_per_token"],
+                               delta=1e-6 * 1e15)
+        self.assertAlmostEqual(plan["mfu"], plan["model_tflops_per_device"] * 1e12 / plan["platform"]["peak_flops_per_s"], delta=1e-9)
+        # what a stage's device holds at its peak adds up to what it needs
+        for stage in plan["memory"]:
+            on_device = sum(i["bytes"] for i in stage["items"] if i["place"] == "device")
+            self.assertAlmostEqual(on_device / stage["needed_bytes"], 1, delta=1e-6)
+        self.assertEqual(plan["peak_memory_bytes"], max(s["needed_bytes"] for s in plan["memory"]))
+        self.assertEqual(len(plan["timeline"]), layout["pp"])
+        self.assertGreaterEqual(len(plan["runners_up"]), 1)
+        self.assertGreaterEqual(plan["runners_up"][0]["step_s"], plan["step_s"])
+
+    def test_several_keys_after_one_set_are_kept(self):
+        plan = self.plan(*MOE, "--set", "layout.pp=2", "layout.ep=8", "layout.schedule=1f1b")
+        for key, value in {"pp": 2, "ep": 8, "schedule": "1f1b"}.items():
+            self.assertEqual(plan["layout"][key], value)
+
+    def test_text_and_files(self):
+        out = self.trireme("plan", *MOE, "--csv", "all.csv", "--html", "page.html", "--trace", "trace.json", "--top", 3)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        for text in ("Layout: pp", "Memory of a rank of each stage", "stage  0 |", "GFLOP/token", "causal attention", "assumed:"):
+            self.assertIn(text, out.stdout)
+        rows = list(csv.DictReader((self.folder / "all.csv").open()))
+        self.assertGreater(len(rows), 2)
+        self.assertIn("yes", {r["feasible"] for r in rows})
+        self.assertTrue(json.loads((self.folder / "trace.json").read_text())["traceEvents"])
+        self.assertIn("</html>", (self.folder / "page.html").read_text())
+
+    def test_infeasible_is_an_answer_with_reasons(self):
+        plan = self.plan("--model", "deepseek_v3", "--platform", "dgx_a100", "--devices", 8)
+        self.assertFalse(plan["feasible"])
+        self.assertRegex(plan["reasons"][0], r"stage \d+ needs [\d.]+ GB of 85\.9")
+        uneven = self.plan(*MOE, "--set", "layout.ep=7")
+        self.assertFalse(uneven["feasible"])
+        self.assertIn("layout.ep = 7 does not divide the 64 experts", uneven["reasons"])
+        self.assertIsNone(uneven["step_s"])
+
+    def test_a_million_devices_get_an_honest_answer(self):
+        plan = self.plan("--model", "deepseek_v3", "--platform", "dgx_h100", "--devices", 1048576, "--set", "layout.schedule=1f1b",
+                         "layout.cp=1", "layout.etp=1")
+        self.assertTrue(plan["feasible"])
+        layout = plan["layout"]
+        self.assertEqual(layout["pp"] * layout["tp"] * layout["dp"], 1048576)
+
+
+class BadPlans(Case):
+    def test_each_mistake_is_one_clear_line(self):
+        self.assertIn("did you mean deepseek_v3?", self.refused("plan", "--model", "deepsek_v3", "--platform", "dgx_h100", "--devices", 8))
+        self.assertIn("did you mean dgx_h100?", self.refused("plan", "--model", "deepseek_v3", "--platform", "dgx_h10", "--devices", 8))
+        self.assertIn("layout.schedule", self.refused("plan", *MOE, "--set", "layout.schedule=2f2b"))
+        self.assertIn("did you mean layout.recompute?", self.refused("plan", *MOE, "--set", "layout.recomputes=[]"))
+        self.assertIn("bfloat16", self.refused("plan", *MOE, "--precision", "bfloat61"))
+        self.assertIn("--devices", self.refused("plan", "--model", "deepseek_v3", "--platform", "dgx_h100"))
+        self.assertIn("--platform", self.refused("plan", "--model", "deepseek_v3", "--devices", 8))
+        self.assertIn("megatron", self.refused("plan", *MOE, "--stack", "megatron_core_2052"))
+        for devices in (0, -8, "many"):
+            out = self.trireme("plan", "--model", "deepseek_v3", "--platform", "dgx_h100", "--devices", devices)
+            self.assertEqual(out.returncode, 2)
+            self.assertIn("--devices", out.stderr)
+
+    def test_a_platform_with_a_negative_bandwidth(self):
+        text = (SOURCE / "configs" / "platforms" / "dgx_h100.toml").read_text()
+        (self.folder / "broken.toml").write_text(text.replace("memory_GBps = 3350", "memory_GBps = -3350"))
+        error = self.refused("plan", "--model", "deepseek_v3", "--platform", "broken.toml", "--devices", 8)
+        self.assertIn("memory_GBps", error)
+        self.assertIn("-3350", error)
+
+    def test_neither_run_nor_model_or_both(self):
+        self.assertIn("--model", self.refused("plan"))
+        self.assertIn("--model", self.refused("plan", "run.toml", *MOE))
+
+
+class Design(Case):
+    def test_ranks_architectures_of_a_budget(self):
+        out = self.trireme("design", "--platform", "dgx_h100", "--devices", 64, "--params", 30, "--active", 3, "--hidden", 2048, 3072,
+                           "--set", "layout.cp=1", "layout.etp=1", "layout.schedule=1f1b", "layout.swap=[]", "--tokens", 1e12, "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        found = json.loads(out.stdout)
+        self.assertIn("not known", found["not_known"])
+        steps = [c["step_s"] for c in found["candidates"] if c["step_s"] is not None]
+        self.assertGreater(len(steps), 1)
+        self.assertEqual(steps, sorted(steps))
+        for c in found["candidates"]:
+            self.assertAlmostEqual(c["params_total"] / 30e9, 1, delta=0.05)
+            self.assertAlmostEqual(c["params_active"] / 3e9, 1, delta=0.05)
+
+    def test_budgets_that_make_no_sense(self):
+        base = ("design", "--platform", "dgx_h100", "--devices", 64)
+        self.assertIn("--params or --flops", self.refused(*base))
+        self.assertIn("--tokens", self.refused(*base, "--flops", 1e24))
+        self.assertIn("no architecture", self.refused(*base, "--params", 30, "--active", 29))
+
+
+if __name__ == "__main__":
+    suite = unittest.defaultTestLoader.loadTestsFromName(sys.argv[1] if len(sys.argv) > 1 else "Plan", sys.modules[__name__])
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    sys.exit(0 if result.wasSuccessful() else 1)
