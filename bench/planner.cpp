@@ -1,7 +1,8 @@
 // How fast the planner thinks, on one core: JSON lines. `schedule` lines give, for each schedule, how many full
 // simulations a second there are of a compiled grid with new costs each time, and how long generating, compiling and
 // simulating take. The `estimate` line gives step-time bounds and full estimates of a mixture of experts of
-// DeepSeek-V3's sizes a second: PP 8 x 32 micro-batches on 256 devices.
+// DeepSeek-V3's sizes a second: PP 8 x 32 micro-batches on 256 devices. The `memory` line gives the same of its memory,
+// the `search` line how long the search of the best layout of a trillion parameters on 4,096 devices takes.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -10,7 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/units.h"
+#include "model/parameters.h"
 #include "plan/pipeline/generators.h"
+#include "search/layouts/layout_search.h"
+#include "sim/estimate/memory.h"
 #include "sim/estimate/step_bound.h"
 #include "sim/estimate/step_model.h"
 #include "sim/grid/simulate_grid.h"
@@ -136,14 +141,60 @@ void estimate(double budget_s) {
             << std::endl;
 }
 
+// A mixture of experts of 1.04 trillion parameters (Kimi K2's sizes) on 4,096 devices of 80 GiB: every knob searched.
+void search_a_trillion(int threads) {
+  search::Question q;
+  q.base = mixture_of_experts();
+  q.base.layout = {};
+  q.base.layout.overlap.tensor = true;
+  q.base.model.moe.num_experts = 384, q.base.model.num_dense_layers = 1;
+  q.base.model.attention.num_heads = q.base.model.attention.num_kv_heads = 64;
+  q.base.batch = {.sequence_length = 4096, .micro_batch = 1, .global_batch = 16384};
+  q.base.num_devices = 4096;
+  q.target.machine = machine();
+  q.target.memory = platform::memory_profile("megatron");
+  q.target.capacity_bytes = 80 * GiB, q.target.host_capacity_bytes = 256 * GiB, q.target.machine.host_bytes = 55e9;
+  const search::SearchResult found = search::search_layouts(q, {.threads = threads});
+  if (found.best.empty()) return;
+  std::cout << nlohmann::json{{"bench", "search"},
+                              {"params_total", model::count_parameters(q.base.model).total},
+                              {"devices", q.base.num_devices},
+                              {"layouts", found.layouts},
+                              {"bounds", found.bounds},
+                              {"estimates", found.estimates},
+                              {"seconds", found.seconds},
+                              {"step_s", found.best[0].time.step_s}}
+                   .dump()
+            << std::endl;
+}
+
+// Memory's lower bound and its full estimate, of the mixture of experts above.
+void memory(double budget_s) {
+  const sim::Setting s = mixture_of_experts();
+  const platform::MemoryProfile profile = platform::memory_profile("megatron");
+  const plan::Schedule schedule = sim::schedule_of(s);
+  double bound = 0, exact = 0;
+  const double bound_s = median_s(budget_s, [&] { bound = sim::memory_lower_bound(s, profile); });
+  const double estimate_s =
+      median_s(budget_s, [&] { exact = sim::estimate_memory(s, schedule, profile, {.items = false}).needed_bytes(); });
+  std::cout << nlohmann::json{{"bench", "memory"}, {"bounds_per_s", 1 / bound_s}, {"estimates_per_s", 1 / estimate_s},
+                              {"bound_over_needed", bound / exact}}
+                   .dump()
+            << std::endl;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Speed of planning, JSON lines"};
   double budget_s = 0.2;
   app.add_option("--seconds", budget_s, "of each measurement")->check(CLI::PositiveNumber);
+  int threads = 0;
+  app.add_option("--threads", threads, "of the search (default: all cores)")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   estimate(budget_s);
+  memory(budget_s);
+  search_a_trillion(threads);
   for (const std::string& name : plan::schedule_names())
     schedule(name, {.num_stages = 8, .num_micro_batches = 32}, budget_s);
   schedule("zero_bubble_v", {.num_stages = 16, .num_micro_batches = 512}, budget_s);
