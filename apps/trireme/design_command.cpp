@@ -28,7 +28,8 @@ struct Options {
 };
 
 const char* const unknown_quality =
-    "Ranked by speed at an equal budget. Which of them learns best is not known here: loss at equal parameters differs with "
+    "Ranked by speed at an equal budget. Which of them learns best is not known here: loss at equal parameters differs "
+    "with "
     "depth, width, number of experts and attention, and only training tells.";
 
 struct Line {
@@ -48,16 +49,27 @@ Line line_of(const search::Candidate& c, const search::Question& q, double token
   return l;
 }
 
-nlohmann::json design_json(const Options& o, const ChosenQuestion& chosen, const std::vector<search::Candidate>& candidates) {
+nlohmann::json design_json(const Options& o, const ChosenQuestion& chosen,
+                           const std::vector<search::Candidate>& candidates) {
   nlohmann::json list = nlohmann::json::array();
   for (const search::Candidate& c : candidates) {
     const Line l = line_of(c, chosen.question, o.tokens);
-    nlohmann::json j = {{"name", c.model.name}, {"params_total", l.total}, {"params_active", l.active}, {"flops_per_token", l.flops},
-                        {"layers", c.model.num_layers}, {"hidden", c.model.hidden}, {"experts", c.model.moe.num_experts},
-                        {"expert_ffn", c.model.moe.expert_ffn}, {"shared_ffn", c.model.moe.shared_ffn},
-                        {"top_k", c.model.moe.router.top_k}, {"dense_ffn", c.model.dense_ffn},
+    nlohmann::json j = {{"name", c.model.name},
+                        {"params_total", l.total},
+                        {"params_active", l.active},
+                        {"flops_per_token", l.flops},
+                        {"layers", c.model.num_layers},
+                        {"hidden", c.model.hidden},
+                        {"experts", c.model.moe.num_experts},
+                        {"expert_ffn", c.model.moe.expert_ffn},
+                        {"shared_ffn", c.model.moe.shared_ffn},
+                        {"top_k", c.model.moe.router.top_k},
+                        {"dense_ffn", c.model.dense_ffn},
                         {"attention", c.model.attention.kind == model::AttentionKind::latent ? "mla" : "gqa"},
-                        {"bound_s", c.bound_s}, {"reasons", c.reasons}, {"step_s", nullptr}, {"layout", nullptr}};
+                        {"bound_s", c.bound_s},
+                        {"reasons", c.reasons},
+                        {"step_s", nullptr},
+                        {"layout", nullptr}};
     if (c.best) {
       j["step_s"] = c.best->time.step_s;
       j["tokens_per_s"] = l.tokens_per_s;
@@ -73,8 +85,10 @@ nlohmann::json design_json(const Options& o, const ChosenQuestion& chosen, const
   return {{"candidates", list}, {"assumptions", chosen.assumptions}, {"not_known", unknown_quality}};
 }
 
-std::string design_text(const Options& o, const ChosenQuestion& chosen, const std::vector<search::Candidate>& candidates) {
-  std::string out = fmt::format("{} architectures on {} x {}\n", candidates.size(), o.question.devices, chosen.question.target.platform);
+std::string design_text(const Options& o, const ChosenQuestion& chosen,
+                        const std::vector<search::Candidate>& candidates) {
+  std::string out = fmt::format("{} architectures on {} x {}\n", candidates.size(), o.question.devices,
+                                chosen.question.target.platform);
   for (const std::string& a : chosen.assumptions) out += "  assumed: " + a + "\n";
   std::vector<std::string> heading = {"", "architecture", "total", "active", "step s", "tokens/s", "MFU"};
   if (o.tokens > 0) heading.push_back("days");
@@ -84,8 +98,12 @@ std::string design_text(const Options& o, const ChosenQuestion& chosen, const st
   for (const search::Candidate& c : candidates) {
     if (!c.best || static_cast<int>(shown) == o.top) break;
     const Line l = line_of(c, chosen.question, o.tokens);
-    std::vector<std::string> row = {std::to_string(++shown), c.model.name, report::show_count(l.total), report::show_count(l.active),
-                                    fmt::format("{:.3f}", c.best->time.step_s), fmt::format("{:.4g}", l.tokens_per_s),
+    std::vector<std::string> row = {std::to_string(++shown),
+                                    c.model.name,
+                                    report::show_count(l.total),
+                                    report::show_count(l.active),
+                                    fmt::format("{:.3f}", c.best->time.step_s),
+                                    fmt::format("{:.4g}", l.tokens_per_s),
                                     fmt::format("{:.1f} %", 100 * l.mfu)};
     if (o.tokens > 0) row.push_back(fmt::format("{:.1f}", l.days));
     row.push_back(layout_line(c.best->setting));
@@ -100,13 +118,15 @@ std::string design_text(const Options& o, const ChosenQuestion& chosen, const st
   return out + "\n" + table.text() + "\n" + unknown_quality + "\n";
 }
 
-std::string design_csv(const Options& o, const ChosenQuestion& chosen, const std::vector<search::Candidate>& candidates) {
+std::string design_csv(const Options& o, const ChosenQuestion& chosen,
+                       const std::vector<search::Candidate>& candidates) {
   std::string out = "name,params_total,params_active,flops_per_token,bound_s,step_s,tokens_per_s,mfu,layout\n";
   for (const search::Candidate& c : candidates) {
     const Line l = line_of(c, chosen.question, o.tokens);
-    out += fmt::format("\"{}\",{:.0f},{:.0f},{:.6g},{:.6f},{},{},{},\"{}\"\n", c.model.name, l.total, l.active, l.flops, c.bound_s,
-                       c.best ? fmt::format("{:.6f}", c.best->time.step_s) : "", c.best ? fmt::format("{:.6g}", l.tokens_per_s) : "",
-                       c.best ? fmt::format("{:.4f}", l.mfu) : "", c.best ? layout_line(c.best->setting) : "");
+    out += fmt::format("\"{}\",{:.0f},{:.0f},{:.6g},{:.6f},{},{},{},\"{}\"\n", c.model.name, l.total, l.active, l.flops,
+                       c.bound_s, c.best ? fmt::format("{:.6f}", c.best->time.step_s) : "",
+                       c.best ? fmt::format("{:.6g}", l.tokens_per_s) : "", c.best ? fmt::format("{:.4f}", l.mfu) : "",
+                       c.best ? layout_line(c.best->setting) : "");
   }
   return out;
 }
@@ -117,15 +137,20 @@ void design_command(const Options& o, const Context& context) {
   };
   if (o.question.platform.empty()) fail("--platform", "", "is missing: the machine, a file or a name such as dgx_h100");
   if (o.question.devices <= 0) fail("--devices", "", "is missing: the number of devices");
-  if (o.flops > 0 && o.tokens <= 0) fail("--flops", fmt::format("{}", o.flops), "needs --tokens: the tokens that they are for");
-  if ((o.total_B > 0) == (o.flops > 0)) fail("--params", fmt::format("{}", o.total_B), "either --params or --flops is the budget");
+  if (o.flops > 0 && o.tokens <= 0)
+    fail("--flops", fmt::format("{}", o.flops), "needs --tokens: the tokens that they are for");
+  if ((o.total_B > 0) == (o.flops > 0))
+    fail("--params", fmt::format("{}", o.total_B), "either --params or --flops is the budget");
   for (const std::string& s : o.question.set)
-    if (s.starts_with("model.")) fail("--set", s, "a key of the layout, the batch or the precision: the model is what is designed");
+    if (s.starts_with("model."))
+      fail("--set", s, "a key of the layout, the batch or the precision: the model is what is designed");
   search::DesignSpace space;
   space.layers = o.layers, space.hidden = o.hidden;
   if (o.question.sequence > 0) space.sequence_length = o.question.sequence;
-  const search::DesignBudget budget{.total = o.total_B * 1e9, .active = o.active_B * 1e9,
-                                    .flops_per_token = o.flops > 0 ? o.flops / o.tokens : 0, .tolerance = o.tolerance};
+  const search::DesignBudget budget{.total = o.total_B * 1e9,
+                                    .active = o.active_B * 1e9,
+                                    .flops_per_token = o.flops > 0 ? o.flops / o.tokens : 0,
+                                    .tolerance = o.tolerance};
   const std::vector<model::ModelSpec> models = search::architectures(budget, space);
   if (models.empty())
     fail(o.flops > 0 ? "--flops" : "--params", fmt::format("{}", o.flops > 0 ? o.flops : o.total_B),
@@ -133,11 +158,14 @@ void design_command(const Options& o, const Context& context) {
   const ChosenQuestion chosen = choose_question(o.question, context, models.front());
   const auto progress = [](const search::DesignProgress& p) {
     if (p.done % 10 == 0)
-      std::fputs(fmt::format("designing: {} of {}, best step {:.3f} s\n", p.done, p.all, p.best_step_s).c_str(), stderr);
+      std::fputs(fmt::format("designing: {} of {}, best step {:.3f} s\n", p.done, p.all, p.best_step_s).c_str(),
+                 stderr);
   };
-  const auto candidates = search::design(chosen.question, models, {.top = o.top, .threads = o.threads, .progress = progress});
+  const auto candidates =
+      search::design(chosen.question, models, {.top = o.top, .threads = o.threads, .progress = progress});
   if (!o.csv.empty()) write_file_atomically(o.csv, design_csv(o, chosen, candidates));
-  std::fputs((o.json ? design_json(o, chosen, candidates).dump(1) + "\n" : design_text(o, chosen, candidates)).c_str(), stdout);
+  std::fputs((o.json ? design_json(o, chosen, candidates).dump(1) + "\n" : design_text(o, chosen, candidates)).c_str(),
+             stdout);
 }
 
 }  // namespace
@@ -149,12 +177,17 @@ void add_design_command(CLI::App& app, Context& context) {
   c->add_option("--set", options->question.set, "KEY=VALUE...: fix a key of the layout, the batch or the precision");
   c->add_option("--params", options->total_B, "budget: parameters in billions")->check(CLI::PositiveNumber);
   c->add_option("--active", options->active_B, "of them used by a token, in billions")->check(CLI::PositiveNumber);
-  c->add_option("--flops", options->flops, "budget: FLOPs of the whole training, with --tokens")->check(CLI::PositiveNumber);
+  c->add_option("--flops", options->flops, "budget: FLOPs of the whole training, with --tokens")
+      ->check(CLI::PositiveNumber);
   c->add_option("--tokens", options->tokens, "of the whole training")->check(CLI::PositiveNumber);
-  c->add_option("--tolerance", options->tolerance, "of the budget")->check(CLI::Range(0.001, 0.5))->capture_default_str();
+  c->add_option("--tolerance", options->tolerance, "of the budget")
+      ->check(CLI::Range(0.001, 0.5))
+      ->capture_default_str();
   c->add_option("--layers", options->layers, "only these depths")->check(CLI::Range(2, 1000));
   c->add_option("--hidden", options->hidden, "only these hidden sizes")->check(CLI::Range(256, 65536));
-  c->add_option("--top", options->top, "architectures to rank exactly")->check(CLI::Range(1, 1000))->capture_default_str();
+  c->add_option("--top", options->top, "architectures to rank exactly")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   c->add_option("--threads", options->threads, "of the search (default: all cores)")->check(CLI::Range(1, 1024));
   c->add_option("--csv", options->csv, "write every architecture");
   c->add_flag("--json", options->json, "print one JSON object");

@@ -12,10 +12,14 @@ namespace {
 
 plan::ActionKind kind_of(plan::SlotKind kind) {
   switch (kind) {
-    case plan::SlotKind::forward: return plan::ActionKind::forward;
-    case plan::SlotKind::input_gradient: return plan::ActionKind::input_gradient;
-    case plan::SlotKind::weight_gradient: return plan::ActionKind::weight_gradient;
-    default: return plan::ActionKind::backward;
+    case plan::SlotKind::forward:
+      return plan::ActionKind::forward;
+    case plan::SlotKind::input_gradient:
+      return plan::ActionKind::input_gradient;
+    case plan::SlotKind::weight_gradient:
+      return plan::ActionKind::weight_gradient;
+    default:
+      return plan::ActionKind::backward;
   }
 }
 
@@ -48,7 +52,8 @@ Drawn draw(const LayoutAnswer& a) {
       }
       if (row[i].kind == plan::SlotKind::no_op) continue;
       plan::Action action;
-      action.id = static_cast<int>(stage.actions.size()), action.kind = kind_of(row[i].kind), action.mb = row[i].mb, action.chunk = row[i].chunk;
+      action.id = static_cast<int>(stage.actions.size()), action.kind = kind_of(row[i].kind), action.mb = row[i].mb,
+      action.chunk = row[i].chunk;
       action.pass = row[i].kind == plan::SlotKind::forward ? plan::Pass::forward : plan::Pass::backward;
       stage.actions.push_back(action);
       rank.spans.push_back(a.spans[s][i]);
@@ -64,17 +69,20 @@ Drawn draw(const LayoutAnswer& a) {
 
 std::string answer_csv(const search::SearchResult& result) {
   std::string out =
-      "feasible,step_s,tokens_per_s_per_device,peak_memory_bytes,pp,virtual_stages,tp,cp,ep,etp,dp,micro_batch,schedule,"
-      "stage_layers,sharding,shard_degree,expert_shard_degree,recompute,recompute_layers,swap,all_to_all,overlap_experts,reasons\n";
+      "feasible,step_s,tokens_per_s_per_device,peak_memory_bytes,pp,virtual_stages,tp,cp,ep,etp,dp,micro_batch,"
+      "schedule,"
+      "stage_layers,sharding,shard_degree,expert_shard_degree,recompute,recompute_layers,swap,all_to_all,overlap_"
+      "experts,reasons\n";
   for (const search::Estimate& e : result.estimated) {
     const plan::LayoutSpec& l = e.setting.layout;
     std::string reasons = fmt::format("{}", fmt::join(e.reasons, "; "));
-    out += fmt::format("{},{},{},{:.0f},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},\"{}\"\n", e.feasible ? "yes" : "no",
-                       e.feasible ? fmt::format("{:.6f}", e.time.step_s) : "",
-                       e.feasible ? fmt::format("{:.4f}", e.time.tokens_per_s_per_device) : "", e.needed_bytes, l.pp, l.virtual_stages, l.tp,
-                       l.cp, l.ep, l.etp, l.dp, e.setting.batch.micro_batch, l.schedule, fmt::join(l.stage_layers, " "),
-                       plan::name_of(l.sharding), l.shard_degree, l.expert_shard_degree, fmt::join(plan::names_of(l.recompute), "+"),
-                       l.recompute_layers, fmt::join(plan::names_of(l.swap), "+"), l.all_to_all, l.overlap.experts ? "yes" : "no", reasons);
+    out += fmt::format("{},{},{},{:.0f},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},\"{}\"\n",
+                       e.feasible ? "yes" : "no", e.feasible ? fmt::format("{:.6f}", e.time.step_s) : "",
+                       e.feasible ? fmt::format("{:.4f}", e.time.tokens_per_s_per_device) : "", e.needed_bytes, l.pp,
+                       l.virtual_stages, l.tp, l.cp, l.ep, l.etp, l.dp, e.setting.batch.micro_batch, l.schedule,
+                       fmt::join(l.stage_layers, " "), plan::name_of(l.sharding), l.shard_degree, l.expert_shard_degree,
+                       fmt::join(plan::names_of(l.recompute), "+"), l.recompute_layers,
+                       fmt::join(plan::names_of(l.swap), "+"), l.all_to_all, l.overlap.experts ? "yes" : "no", reasons);
   }
   return out;
 }
@@ -86,11 +94,14 @@ std::string answer_trace(const LayoutAnswer& a) {
 }
 
 std::string answer_html(const LayoutAnswer& a) {
-  const std::string title = fmt::format("{} on {} x {}", a.chosen.question.base.model.name, a.chosen.question.base.num_devices,
-                                        a.chosen.question.target.platform);
-  if (!a.layout) return report::html_page({.title = title, .text = answer_text(a, true), .plan = {}, .predicted = {}, .measured = {}});
+  const std::string title = fmt::format("{} on {} x {}", a.chosen.question.base.model.name,
+                                        a.chosen.question.base.num_devices, a.chosen.question.target.platform);
+  if (!a.layout)
+    return report::html_page(
+        {.title = title, .text = answer_text(a, true), .plan = {}, .predicted = {}, .measured = {}});
   const Drawn d = draw(a);
-  return report::html_page({.title = title, .text = answer_text(a, true), .plan = d.plan, .predicted = d.prediction, .measured = {}});
+  return report::html_page(
+      {.title = title, .text = answer_text(a, true), .plan = d.plan, .predicted = d.prediction, .measured = {}});
 }
 
 }  // namespace trireme::apps

@@ -12,10 +12,11 @@ namespace trireme::apps {
 
 void show_progress(const search::Progress& p) {
   if (p.seconds < 2) return;
-  std::fputs(fmt::format("searching: {:.0f} s, {} bounds, {} layouts estimated, best step {}\n", p.seconds, p.bounds, p.estimates,
-                         p.best_step_s > 0 ? fmt::format("{:.3f} s", p.best_step_s) : std::string("none yet"))
-                 .c_str(),
-             stderr);
+  std::fputs(
+      fmt::format("searching: {:.0f} s, {} bounds, {} layouts estimated, best step {}\n", p.seconds, p.bounds,
+                  p.estimates, p.best_step_s > 0 ? fmt::format("{:.3f} s", p.best_step_s) : std::string("none yet"))
+          .c_str(),
+      stderr);
 }
 
 void plan_layout(const LayoutPlanOptions& o, const Context& context) {
@@ -25,10 +26,11 @@ void plan_layout(const LayoutPlanOptions& o, const Context& context) {
   need(!o.question.platform.empty(), "--platform", "is missing: the machine, a file or a name such as dgx_h100");
   need(o.question.devices > 0, "--devices", "is missing: the number of devices");
   const ChosenQuestion chosen = choose_question(o.question, context);
-  const search::SearchResult result =
-      search::search_layouts(chosen.question, {.top = o.top, .threads = o.threads, .keep_all = !o.csv.empty(), .progress = show_progress});
+  const search::SearchResult result = search::search_layouts(
+      chosen.question, {.top = o.top, .threads = o.threads, .keep_all = !o.csv.empty(), .progress = show_progress});
   LayoutAnswer answer = make_answer(chosen, result);
-  if (o.pareto) answer.fronts = search::pareto_fronts(chosen.question, result, {.threads = o.threads, .progress = show_progress});
+  if (o.pareto)
+    answer.fronts = search::pareto_fronts(chosen.question, result, {.threads = o.threads, .progress = show_progress});
   if (!o.csv.empty()) write_file_atomically(o.csv, answer_csv(result));
   if (!o.trace.empty()) write_file_atomically(o.trace, answer_trace(answer));
   if (!o.html.empty()) write_file_atomically(o.html, answer_html(answer));

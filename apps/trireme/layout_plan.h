@@ -1,4 +1,5 @@
-// `trireme plan --model`: searches the layout of a model on a machine, or estimates a given one, and says what it found.
+// `trireme plan --model`: searches the layout of a model on a machine, or estimates a given one, and says what it
+// found.
 #pragma once
 #include <string>
 

@@ -34,7 +34,8 @@ LayoutAnswer make_answer(const ChosenQuestion& chosen, const search::SearchResul
 std::string answer_text(const LayoutAnswer& answer, bool explain);
 nlohmann::json answer_json(const LayoutAnswer& answer, bool explain);  // the keys of docs/search.md
 nlohmann::json layout_json(const sim::Setting& setting);
-std::string layout_line(const sim::Setting& setting);  // "pp 8 x 2, tp 1, ep 64, dp 256, micro-batch 1, dualpipe_v, ..."
+std::string layout_line(
+    const sim::Setting& setting);  // "pp 8 x 2, tp 1, ep 64, dp 256, micro-batch 1, dualpipe_v, ..."
 
 // Every layout that was estimated in full, one a line.
 std::string answer_csv(const search::SearchResult& result);

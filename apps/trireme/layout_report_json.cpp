@@ -41,7 +41,9 @@ json timeline_json(const LayoutAnswer& a) {
   for (std::size_t s = 0; s < a.spans.size(); ++s) {
     json spans = json::array();
     for (std::size_t i = 0; i < a.spans[s].size(); ++i)
-      spans.push_back({{"slot", plan::to_text(a.schedule.rows[s][i])}, {"start_s", a.spans[s][i].start_s}, {"end_s", a.spans[s][i].end_s}});
+      spans.push_back({{"slot", plan::to_text(a.schedule.rows[s][i])},
+                       {"start_s", a.spans[s][i].start_s},
+                       {"end_s", a.spans[s][i].end_s}});
     out.push_back({{"stage", s}, {"spans", spans}});
   }
   return out;
@@ -59,38 +61,60 @@ json answer_json(const LayoutAnswer& a, bool explain) {
   const search::Question& q = a.chosen.question;
   const sim::Setting& base = q.base;
   const auto counts = model::count_parameters(base.model);
-  json j = {{"model", {{"name", base.model.name}, {"params_total", counts.total}, {"params_active", counts.active},
-                       {"flops_per_token", a.flops_per_token}, {"flops_convention", model::to_text(a.convention, base.model)}}},
+  json j = {{"model",
+             {{"name", base.model.name},
+              {"params_total", counts.total},
+              {"params_active", counts.active},
+              {"flops_per_token", a.flops_per_token},
+              {"flops_convention", model::to_text(a.convention, base.model)}}},
             {"devices", base.num_devices},
             {"batch", {{"global_batch", base.batch.global_batch}, {"sequence_length", base.batch.sequence_length}}},
             {"precision", sim::name_of(base.precision.compute)},
-            {"platform", {{"name", q.target.platform}, {"device", q.target.device}, {"memory_bytes", q.target.capacity_bytes},
-                          {"peak_flops_per_s", q.target.peak_flops_per_s}}},
-            {"stack", {{"profile", q.target.profile}, {"name", q.target.stack}, {"device_calibrated", q.target.device_known},
-                       {"stack_calibrated", q.target.stack_known}, {"memory_profile", q.target.memory.name}}},
+            {"platform",
+             {{"name", q.target.platform},
+              {"device", q.target.device},
+              {"memory_bytes", q.target.capacity_bytes},
+              {"peak_flops_per_s", q.target.peak_flops_per_s}}},
+            {"stack",
+             {{"profile", q.target.profile},
+              {"name", q.target.stack},
+              {"device_calibrated", q.target.device_known},
+              {"stack_calibrated", q.target.stack_known},
+              {"memory_profile", q.target.memory.name}}},
             {"assumptions", a.chosen.assumptions},
             {"feasible", a.feasible()},
             {"reasons", a.feasible() ? std::vector<std::string>{} : a.result.reasons},
-            {"search", {{"layouts", a.result.layouts}, {"cells", a.result.cells}, {"bounds", a.result.bounds},
-                        {"estimates", a.result.estimates}, {"seconds", a.result.seconds}}},
+            {"search",
+             {{"layouts", a.result.layouts},
+              {"cells", a.result.cells},
+              {"bounds", a.result.bounds},
+              {"estimates", a.result.estimates},
+              {"seconds", a.result.seconds}}},
             {"runners_up", list_json(a, a.result.best, 1)}};
   if (a.layout) {
     j.update(speed_json(a, *a.layout));
     const sim::StepTime& t = a.layout->time;
     j["layout"] = layout_json(a.layout->setting);
-    j["time"] = {{"pipeline_s", t.pipeline_s}, {"reduce_s", t.reduce_s}, {"gather_s", t.gather_s}, {"optimizer_s", t.optimizer_s},
-                 {"swap_delay_s", a.layout->swap_delay_s}, {"bubble_fraction", t.bubble}, {"slowest_stage", t.slowest_stage}};
+    j["time"] = {{"pipeline_s", t.pipeline_s},
+                 {"reduce_s", t.reduce_s},
+                 {"gather_s", t.gather_s},
+                 {"optimizer_s", t.optimizer_s},
+                 {"swap_delay_s", a.layout->swap_delay_s},
+                 {"bubble_fraction", t.bubble},
+                 {"slowest_stage", t.slowest_stage}};
     j["memory"] = memory_json(a);
     j["cold_start_memory_bytes"] = a.memory.cold_start_needed_bytes;
     j["timeline"] = timeline_json(a);
     if (explain) j["explain"] = a.terms;
   } else {
-    for (const char* key : {"step_s", "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device", "mfu", "peak_memory_bytes", "headroom_bytes", "layout"})
+    for (const char* key : {"step_s", "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device", "mfu",
+                            "peak_memory_bytes", "headroom_bytes", "layout"})
       j[key] = nullptr;
     j["memory"] = json::array();
     j["timeline"] = json::array();
   }
-  if (a.fronts) j["pareto"] = {{"headroom", list_json(a, a.fronts->headroom)}, {"devices", list_json(a, a.fronts->devices)}};
+  if (a.fronts)
+    j["pareto"] = {{"headroom", list_json(a, a.fronts->headroom)}, {"devices", list_json(a, a.fronts->devices)}};
   return j;
 }
 

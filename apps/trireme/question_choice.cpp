@@ -22,7 +22,9 @@ namespace {
 
 constexpr const char* default_stack = "megatron_core_2025";
 
-bool is_path(const std::string& text) { return text.find('/') != std::string::npos || text.ends_with(".toml") || text.ends_with(".json"); }
+bool is_path(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".toml") || text.ends_with(".json");
+}
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> out;
@@ -35,7 +37,8 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 [[noreturn]] void no_such(const char* option, const std::string& name, const std::vector<std::string>& known) {
   const std::string near = nearest_key(name, known);
-  throw ConfigError({.key = option, .value = name,
+  throw ConfigError({.key = option,
+                     .value = name,
                      .allowed = near.empty() ? fmt::format("a file, or one of {}", fmt::join(known, ", "))
                                              : fmt::format("no such name; did you mean {}?", near)});
 }
@@ -66,7 +69,8 @@ ChosenStack find_stack(const std::string& given, const Context& context) {
     return out;
   };
   ChosenStack out;
-  const fs::path file = is_path(profile) ? fs::path(profile) : folder / ((profile.empty() ? "published" : profile) + ".toml");
+  const fs::path file =
+      is_path(profile) ? fs::path(profile) : folder / ((profile.empty() ? "published" : profile) + ".toml");
   if (fs::exists(file) || is_path(profile)) {
     out.profile = platform::load_stack_profile(file);
     out.entry = entry;
@@ -93,7 +97,9 @@ ChosenStack find_stack(const std::string& given, const Context& context) {
 void add_question_options(CLI::App& command, QuestionOptions& o) {
   command.add_option("--platform", o.platform, "platform file, or a name (dgx_h100)");
   command.add_option("--devices", o.devices, "number of devices")->check(CLI::Range(1LL, 100'000'000LL));
-  command.add_option("--stack", o.stack, "what software gets out of the machine: a stack profile's file or name, an entry of it (published:torchtitan_compile), or \"uncalibrated\"");
+  command.add_option("--stack", o.stack,
+                     "what software gets out of the machine: a stack profile's file or name, an entry of it "
+                     "(published:torchtitan_compile), or \"uncalibrated\"");
   command.add_option("--precision", o.precision, "compute format: bfloat16, float16, float8, mxfp8, nvfp4 or float32");
   command.add_option("--global-batch", o.global_batch, "sequences a step")->check(CLI::PositiveNumber);
   command.add_option("--sequence", o.sequence, "tokens of a sequence")->check(CLI::PositiveNumber);
@@ -125,15 +131,21 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
   ChosenQuestion out;
   out.question.base = given.setting;
   out.question.given = given.given;
-  out.question.target = search::make_target(platform, stack.profile, stack.entry, memory, given.setting.precision.compute);
+  out.question.target =
+      search::make_target(platform, stack.profile, stack.entry, memory, given.setting.precision.compute);
   const auto assume = [&](std::string line) { out.assumptions.push_back(std::move(line)); };
   const sim::Setting& s = given.setting;
-  if (!given.given.contains("batch.global_batch")) assume(fmt::format("a global batch of {} sequences (--global-batch)", s.batch.global_batch));
-  if (!given.given.contains("batch.sequence_length")) assume(fmt::format("sequences of {} tokens (--sequence)", s.batch.sequence_length));
-  if (o.stack.empty() && !stack.entry.empty()) assume(fmt::format("software that behaves like {} (--stack)", stack.entry));
+  if (!given.given.contains("batch.global_batch"))
+    assume(fmt::format("a global batch of {} sequences (--global-batch)", s.batch.global_batch));
+  if (!given.given.contains("batch.sequence_length"))
+    assume(fmt::format("sequences of {} tokens (--sequence)", s.batch.sequence_length));
+  if (o.stack.empty() && !stack.entry.empty())
+    assume(fmt::format("software that behaves like {} (--stack)", stack.entry));
   if (!out.question.target.device_known)
-    assume(fmt::format("guessed efficiencies: the profile \"{}\" does not know the device {}", stack.profile.name, platform.device.name));
-  if (s.model.moe.num_experts > 0 && s.load.cv == 0 && s.load.counts.empty()) assume("balanced experts (--set load.cv=0.5 for less)");
+    assume(fmt::format("guessed efficiencies: the profile \"{}\" does not know the device {}", stack.profile.name,
+                       platform.device.name));
+  if (s.model.moe.num_experts > 0 && s.load.cv == 0 && s.load.counts.empty())
+    assume("balanced experts (--set load.cv=0.5 for less)");
   return out;
 }
 

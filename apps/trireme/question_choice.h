@@ -10,7 +10,7 @@ namespace trireme::apps {
 
 struct QuestionOptions {
   std::string model, platform, stack, precision;
-  std::vector<std::string> set;          // KEY=VALUE
+  std::vector<std::string> set;  // KEY=VALUE
   long long devices = 0;
   long long global_batch = 0, sequence = 0;  // 0: as the keys say
 };

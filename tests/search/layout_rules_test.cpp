@@ -11,7 +11,8 @@ using testing::IsEmpty;
 
 sim::Setting small() {
   sim::Setting s;
-  s.model.vocab_size = 1000, s.model.hidden = 64, s.model.num_layers = 8, s.model.dense_ffn = 256, s.model.num_dense_layers = 1;
+  s.model.vocab_size = 1000, s.model.hidden = 64, s.model.num_layers = 8, s.model.dense_ffn = 256,
+  s.model.num_dense_layers = 1;
   s.model.attention.num_heads = s.model.attention.num_kv_heads = 8, s.model.attention.head_dim = 8;
   s.model.moe = {.num_experts = 12, .expert_ffn = 32};
   s.model.moe.router.top_k = 2;
@@ -36,25 +37,29 @@ TEST(LayoutRules, SayWhatDoesNotDivide) {
   s = small();
   s.layout.cp = 4, s.num_devices = 64, s.batch.sequence_length = 132;
   // 132 / 8 is no whole number; 132 / 4 = 33 tokens are odd
-  EXPECT_THAT(broken_rules(s), ElementsAre("sequence parallelism: layout.tp = 2 does not divide the 33 tokens of a micro-batch",
-                                           "layout.cp = 4: a sequence of 132 tokens has no 8 equal chunks, two for each rank"));
+  EXPECT_THAT(broken_rules(s),
+              ElementsAre("sequence parallelism: layout.tp = 2 does not divide the 33 tokens of a micro-batch",
+                          "layout.cp = 4: a sequence of 132 tokens has no 8 equal chunks, two for each rank"));
 }
 
 TEST(LayoutRules, HoldSchedulesToWhatTheyRun) {
   sim::Setting s = small();
   s.layout.schedule = "interleaved_1f1b";
-  EXPECT_THAT(broken_rules(s), ElementsAre("the schedule interleaved_1f1b does not run with layout.virtual_stages = 1"));
+  EXPECT_THAT(broken_rules(s),
+              ElementsAre("the schedule interleaved_1f1b does not run with layout.virtual_stages = 1"));
   s.layout.virtual_stages = 2;
   EXPECT_THAT(broken_rules(s), IsEmpty());  // 8 micro-batches on 2 stages
   s.batch.global_batch = 28;
   EXPECT_THAT(broken_rules(s), ElementsAre("interleaved_1f1b: 7 micro-batches are no multiple of 2 stages"));
   s = small();
   s.layout.stage_layers = {4, 5};
-  EXPECT_THAT(broken_rules(s), ElementsAre("layout.stage_layers: 2 entries with 9 layers in all, for 2 pieces of 8 layers"));
+  EXPECT_THAT(broken_rules(s),
+              ElementsAre("layout.stage_layers: 2 entries with 9 layers in all, for 2 pieces of 8 layers"));
   s = small();
   s.layout.expert_shard_degree = 3;
   // 8 ranks of a stage hold 4 groups of experts: 2 with the same
-  EXPECT_THAT(broken_rules(s), ElementsAre("layout.expert_shard_degree = 3 does not divide the 2 ranks with the same experts"));
+  EXPECT_THAT(broken_rules(s),
+              ElementsAre("layout.expert_shard_degree = 3 does not divide the 2 ranks with the same experts"));
 }
 
 TEST(LayoutRules, ADenseModelHasNoExpertDegrees) {

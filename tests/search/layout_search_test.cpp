@@ -18,7 +18,8 @@ Question small_question(int devices, double memory_GB) {
   Question q;
   sim::Setting& s = q.base;
   s.model.name = "small";
-  s.model.vocab_size = 32000, s.model.hidden = 2048, s.model.num_layers = 6, s.model.num_dense_layers = 1, s.model.dense_ffn = 8192;
+  s.model.vocab_size = 32000, s.model.hidden = 2048, s.model.num_layers = 6, s.model.num_dense_layers = 1,
+  s.model.dense_ffn = 8192;
   s.model.attention.num_heads = 16, s.model.attention.num_kv_heads = 16, s.model.attention.head_dim = 128;
   s.model.moe = {.num_experts = 8, .expert_ffn = 4096};
   s.model.moe.router.top_k = 2;
@@ -151,8 +152,9 @@ TEST(LayoutSearch, RunnersUpAreSlowerAndOfOtherDegrees) {
     EXPECT_GE(found.best[i].time.step_s, found.best[i - 1].time.step_s);
     const auto& a = found.best[i - 1].setting;
     const auto& b = found.best[i].setting;
-    EXPECT_FALSE(a.layout.pp == b.layout.pp && a.layout.tp == b.layout.tp && a.layout.cp == b.layout.cp && a.layout.ep == b.layout.ep &&
-                 a.layout.etp == b.layout.etp && a.batch.micro_batch == b.batch.micro_batch);
+    EXPECT_FALSE(a.layout.pp == b.layout.pp && a.layout.tp == b.layout.tp && a.layout.cp == b.layout.cp &&
+                 a.layout.ep == b.layout.ep && a.layout.etp == b.layout.etp &&
+                 a.batch.micro_batch == b.batch.micro_batch);
   }
 }
 
@@ -164,8 +166,9 @@ Estimate point(double rate, double headroom) {
 
 // (5, 1), (4, 3) and (1, 7) are on the front; (3, 2) and (4, 2) are beaten by (4, 3).
 TEST(Pareto, KeepsWhatNothingBeats) {
-  const auto front = pareto_front({point(3, 2), point(5, 1), point(1, 7), point(4, 2), point(4, 3)},
-                                  [](const Estimate& e) { return e.tokens_per_s(); }, [](const Estimate& e) { return e.headroom_bytes; });
+  const auto front = pareto_front(
+      {point(3, 2), point(5, 1), point(1, 7), point(4, 2), point(4, 3)},
+      [](const Estimate& e) { return e.tokens_per_s(); }, [](const Estimate& e) { return e.headroom_bytes; });
   std::vector<double> rates;
   for (const Estimate& e : front) rates.push_back(e.tokens_per_s());
   EXPECT_THAT(rates, testing::ElementsAre(5, 4, 1));

@@ -26,8 +26,8 @@ std::vector<int> depths(const DesignSpace& space, int hidden) {
   return out;
 }
 
-// Heads: 128 wide and as many as fill the hidden size; latent ones are more, the nearest of these to hidden / 60 (128 at
-// DeepSeek-V3's 7,168).
+// Heads: 128 wide and as many as fill the hidden size; latent ones are more, the nearest of these to hidden / 60 (128
+// at DeepSeek-V3's 7,168).
 int latent_heads(int hidden) {
   int best = 16;
   for (const int heads : {16, 32, 48, 64, 96, 128, 192, 256})
@@ -75,13 +75,14 @@ model::ModelSpec architecture(const Shape& s, const DesignSpace& space) {
   a.kind = s.attention;
   if (s.attention == model::AttentionKind::latent) {
     a.num_heads = a.num_kv_heads = latent_heads(s.hidden);
-    a.q_lora_rank = 1536, a.kv_lora_rank = 512, a.qk_nope_dim = 128, a.qk_rope_dim = 64, a.v_head_dim = 128, a.head_dim = 192;
+    a.q_lora_rank = 1536, a.kv_lora_rank = 512, a.qk_nope_dim = 128, a.qk_rope_dim = 64, a.v_head_dim = 128,
+    a.head_dim = 192;
   } else {
     a.head_dim = 128, a.num_heads = s.hidden / 128, a.num_kv_heads = 8;
     while (a.num_heads % a.num_kv_heads != 0) a.num_kv_heads /= 2;
   }
-  m.name = fmt::format("{} x {}, {} experts of {}, top {} + {}, {}", s.layers, s.hidden, s.experts, s.expert_ffn, s.top_k, s.shared,
-                       s.attention == model::AttentionKind::latent ? "mla" : "gqa");
+  m.name = fmt::format("{} x {}, {} experts of {}, top {} + {}, {}", s.layers, s.hidden, s.experts, s.expert_ffn,
+                       s.top_k, s.shared, s.attention == model::AttentionKind::latent ? "mla" : "gqa");
   return m;
 }
 
@@ -93,9 +94,15 @@ std::vector<model::ModelSpec> architectures(const DesignBudget& b, const DesignS
         for (const int top_k : space.top_k)
           for (const int shared : space.shared)
             for (const auto attention : space.attention) {
-              Shape s{.layers = layers, .hidden = hidden, .experts = experts, .top_k = top_k, .shared = shared, .attention = attention};
+              Shape s{.layers = layers,
+                      .hidden = hidden,
+                      .experts = experts,
+                      .top_k = top_k,
+                      .shared = shared,
+                      .attention = attention};
               s.expert_ffn = expert_width(s, b, space);
-              // Narrower experts than an eighth of the hidden size, or wider ones than twice it, are none that anybody trains.
+              // Narrower experts than an eighth of the hidden size, or wider ones than twice it, are none that anybody
+              // trains.
               if (s.expert_ffn < hidden / 8 || s.expert_ffn > 2 * hidden) continue;
               const Counts c = count(s, space, b.flops_per_token > 0);
               if (within(c.total, b.total, b.tolerance) && within(c.active, b.active, b.tolerance) &&

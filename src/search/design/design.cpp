@@ -4,7 +4,8 @@
 
 namespace trireme::search {
 
-std::vector<Candidate> design(const Question& question, const std::vector<model::ModelSpec>& models, const DesignOptions& options) {
+std::vector<Candidate> design(const Question& question, const std::vector<model::ModelSpec>& models,
+                              const DesignOptions& options) {
   std::vector<Candidate> candidates;
   Question q = question;
   DesignProgress progress{.done = 0, .all = 2 * static_cast<int>(models.size())};
@@ -18,7 +19,8 @@ std::vector<Candidate> design(const Question& question, const std::vector<model:
     candidates.push_back({.model = m, .bound_s = bounded.least_bound_s, .best = {}, .reasons = bounded.reasons});
     one_done();
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.bound_s < b.bound_s; });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.bound_s < b.bound_s; });
   std::vector<double> found;  // steps of the best so far, ascending
   for (Candidate& c : candidates) {
     const double cut_off = static_cast<int>(found.size()) >= options.top ? found[options.top - 1] : 0;

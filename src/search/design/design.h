@@ -20,14 +20,15 @@ struct DesignProgress {
 };
 
 struct DesignOptions {
-  int top = 5;                       // candidates whose best layout is found; the others have a bound only
+  int top = 5;  // candidates whose best layout is found; the others have a bound only
   int threads = 0;
   std::function<void(const DesignProgress&)> progress;  // after each candidate
 };
 
-// `question`: its model is replaced. Candidates with a layout by its step, fastest first, then the others by their bound.
-// The batch is the same for all, so the fastest step is the highest throughput. Candidates are searched in the order of
-// their bounds and only as far as they may still be among the best.
-std::vector<Candidate> design(const Question& question, const std::vector<model::ModelSpec>& models, const DesignOptions& options = {});
+// `question`: its model is replaced. Candidates with a layout by its step, fastest first, then the others by their
+// bound. The batch is the same for all, so the fastest step is the highest throughput. Candidates are searched in the
+// order of their bounds and only as far as they may still be among the best.
+std::vector<Candidate> design(const Question& question, const std::vector<model::ModelSpec>& models,
+                              const DesignOptions& options = {});
 
 }  // namespace trireme::search

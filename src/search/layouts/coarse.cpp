@@ -38,7 +38,8 @@ double seconds_of(const LayerTime& t, const sim::Machine& machine) {
 
 }  // namespace
 
-CoarseBounds::CoarseBounds(const Question& question) : question_(question), setting_(question.base), frugal_(question.target.memory) {
+CoarseBounds::CoarseBounds(const Question& question)
+    : question_(question), setting_(question.base), frugal_(question.target.memory) {
   frugal_.gathered_layers = frugal_.reduced_layers = frugal_.swapped_layers = 0;
   frugal_.optimizer_slices = 1 << 30;
   find_kinds();
@@ -57,7 +58,9 @@ void CoarseBounds::find_kinds() {
   }
 }
 
-int CoarseBounds::kind_of(int layer) const { return layer_kind_[layer]; }
+int CoarseBounds::kind_of(int layer) const {
+  return layer_kind_[layer];
+}
 
 void CoarseBounds::enter(const Cell& cell) {
   apply(cell, setting_);
@@ -66,7 +69,8 @@ void CoarseBounds::enter(const Cell& cell) {
   const sim::Machine& machine = question_.target.machine;
   ends_.embed = end_time(sim::add_embedding_work, setting_, machine, end_works_);
   ends_.head = end_time(sim::add_head_work, setting_, machine, end_works_);
-  if (setting_.model.mtp_depth > 0) ends_.mtp_projection = end_time(sim::add_mtp_projection_work, setting_, machine, end_works_);
+  if (setting_.model.mtp_depth > 0)
+    ends_.mtp_projection = end_time(sim::add_mtp_projection_work, setting_, machine, end_works_);
 }
 
 CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bool overlap) {
@@ -84,7 +88,8 @@ CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bo
     for (std::size_t k = 0; k < kinds_.size(); ++k) {
       at->works[k].size = 0;
       sim::add_layer_work(setting_, kinds_[k], at->works[k]);
-      at->times[k] = sim::layer_time(at->works[k], setting_, question_.target.machine, {}, setting_.model.is_moe(kinds_[k]));
+      at->times[k] =
+          sim::layer_time(at->works[k], setting_, question_.target.machine, {}, setting_.model.is_moe(kinds_[k]));
     }
     at->ready = true;
   }
@@ -109,8 +114,10 @@ double CoarseBounds::cell_s() {
     forward += head_forward, backward += head_backward;
     // A wall time is a norm of its parts: that of a sum is at most the sum of those of its pieces, and one stage has at
     // least the mean. The stage with the head has at least that.
-    const double all = sim::wall_s(forward, machine) + (setting_.execution.frozen_weights ? 0 : sim::wall_s(backward, machine));
-    const double head = sim::wall_s(head_forward, machine) + (setting_.execution.frozen_weights ? 0 : sim::wall_s(head_backward, machine));
+    const double all =
+        sim::wall_s(forward, machine) + (setting_.execution.frozen_weights ? 0 : sim::wall_s(backward, machine));
+    const double head = sim::wall_s(head_forward, machine) +
+                        (setting_.execution.frozen_weights ? 0 : sim::wall_s(head_backward, machine));
     return std::max(all / setting_.layout.pp, head);
   };
   double best = 0;
@@ -139,9 +146,12 @@ bool CoarseBounds::enter(const Family& family) {
   const sim::Machine& machine = question_.target.machine;
   const model::ModelSpec& m = setting_.model;
   layer_s_.clear();
-  for (int layer = 0; layer < m.num_layers; ++layer) layer_s_.push_back(seconds_of(now_->times[kind_of(layer)], machine));
+  for (int layer = 0; layer < m.num_layers; ++layer)
+    layer_s_.push_back(seconds_of(now_->times[kind_of(layer)], machine));
   double last = seconds_of(ends_.head, machine) * (1 + m.mtp_depth);
-  if (m.mtp_depth > 0) last += m.mtp_depth * (seconds_of(now_->times[kind_of(m.num_layers)], machine) + seconds_of(ends_.mtp_projection, machine));
+  if (m.mtp_depth > 0)
+    last += m.mtp_depth *
+            (seconds_of(now_->times[kind_of(m.num_layers)], machine) + seconds_of(ends_.mtp_projection, machine));
   const LayerCosts costs{.layer_s = layer_s_, .first_s = seconds_of(ends_.embed, machine), .last_s = last};
   const auto even = [&](const std::vector<std::int64_t>& split) {
     for (int p = 0; p < pieces; ++p)
@@ -160,15 +170,18 @@ bool CoarseBounds::enter(const Family& family) {
 int CoarseBounds::most_layers_of_a_piece() const {
   const auto& layers = setting_.layout.stage_layers;
   const int pieces = setting_.layout.pp * setting_.layout.virtual_stages;
-  if (static_cast<int>(layers.size()) == pieces) return static_cast<int>(*std::max_element(layers.begin(), layers.end()));
+  if (static_cast<int>(layers.size()) == pieces)
+    return static_cast<int>(*std::max_element(layers.begin(), layers.end()));
   return (setting_.model.num_layers + pieces - 1) / pieces;
 }
 
 double CoarseBounds::frugal_bytes(const Recomputation& recomputation) {
   apply(recomputation, setting_);
-  apply(States{.sharding = Sharding::parameters, .swap = question_.is_given("layout.swap") ? question_.base.layout.swap : plan::SwapSet{3}},
+  apply(States{.sharding = Sharding::parameters,
+               .swap = question_.is_given("layout.swap") ? question_.base.layout.swap : plan::SwapSet{3}},
         setting_);
-  if (question_.is_given("layout.swap") == false && question_.target.host_capacity_bytes <= 0) setting_.layout.swap = {};
+  if (question_.is_given("layout.swap") == false && question_.target.host_capacity_bytes <= 0)
+    setting_.layout.swap = {};
   return sim::memory_lower_bound(setting_, frugal_);
 }
 
@@ -178,8 +191,9 @@ void CoarseBounds::enter(const Recomputation& recomputation) {
   kind_times_.clear();
   for (const sim::LayerKind& k : shape_.kinds) {
     const int kind = kind_of(k.layer);
-    kind_times_.push_back(k.recomputed ? sim::layer_time(now_->works[kind], setting_, question_.target.machine, recomputation.set, k.moe)
-                                       : now_->times[kind]);
+    kind_times_.push_back(
+        k.recomputed ? sim::layer_time(now_->works[kind], setting_, question_.target.machine, recomputation.set, k.moe)
+                     : now_->times[kind]);
   }
   for (Pieces& p : pieces_) p.ready = false;
 }
@@ -214,7 +228,8 @@ double CoarseBounds::swap_delay_s(const States& states) {
   const plan::LayoutSpec& l = setting_.layout;
   const sim::Machine& machine = question_.target.machine;
   if (!l.swap.has(plan::Swap::activations) || machine.host_bytes <= 0) return 0;
-  sim::LayerTable table(setting_, question_.target.memory, sim::heaviest_rank(setting_.load, setting_.model.moe.num_experts, l.ep), false);
+  sim::LayerTable table(setting_, question_.target.memory,
+                        sim::heaviest_rank(setting_.load, setting_.model.moe.num_experts, l.ep), false);
   const auto& times = pieces();
   const bool v = l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v";
   const int count = l.pp * l.virtual_stages;

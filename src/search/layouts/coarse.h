@@ -24,8 +24,8 @@ class CoarseBounds {
   // again, nothing but the works costs time.
   double cell_s();
 
-  // A family of the cell that was entered last. False where a schedule rule forbids it, or where the layers are cut as in
-  // a split that comes before it.
+  // A family of the cell that was entered last. False where a schedule rule forbids it, or where the layers are cut as
+  // in a split that comes before it.
   bool enter(const Family& family);
   // Bytes that no layout of the family goes below, with this recomputation.
   double frugal_bytes(const Recomputation& recomputation);
@@ -49,8 +49,8 @@ class CoarseBounds {
     std::string all_to_all;
     bool overlap = false;
     bool ready = false;
-    std::vector<sim::WorkList> works;      // of each kind
-    std::vector<sim::LayerTime> times;     // nothing computed again
+    std::vector<sim::WorkList> works;   // of each kind
+    std::vector<sim::LayerTime> times;  // nothing computed again
   };
   Exchange& exchange(const std::string& all_to_all, bool overlap);
   void find_kinds();
@@ -59,9 +59,9 @@ class CoarseBounds {
 
   const Question& question_;
   sim::Setting setting_;
-  platform::MemoryProfile frugal_;         // the target's, without what buffers of sharding and swapping hold
-  std::vector<int> layer_kind_;            // by layer, MTP layers included: index into kinds_
-  std::vector<int> kinds_;                 // an example layer of each
+  platform::MemoryProfile frugal_;  // the target's, without what buffers of sharding and swapping hold
+  std::vector<int> layer_kind_;     // by layer, MTP layers included: index into kinds_
+  std::vector<int> kinds_;          // an example layer of each
   std::vector<Exchange> exchanges_;
   sim::EndTimes ends_;
   sim::WorkList end_works_;
@@ -73,7 +73,7 @@ class CoarseBounds {
     bool ready = false;
     std::vector<sim::PieceTime> times;
   };
-  std::array<Pieces, 2> pieces_;           // without and with sharded parameters' traffic
+  std::array<Pieces, 2> pieces_;  // without and with sharded parameters' traffic
 };
 
 }  // namespace trireme::search

@@ -8,7 +8,8 @@ namespace trireme::search {
 
 std::shared_ptr<const ReadySchedule> ScheduleShelf::get(const sim::Setting& s) {
   const plan::LayoutSpec& l = s.layout;
-  const std::string key = fmt::format("{} {} {} {}", l.schedule, l.pp, l.virtual_stages, s.batch.num_micro_batches(l.dp));
+  const std::string key =
+      fmt::format("{} {} {} {}", l.schedule, l.pp, l.virtual_stages, s.batch.num_micro_batches(l.dp));
   {
     const std::lock_guard lock(mutex_);
     if (const auto at = ready_.find(key); at != ready_.end()) return at->second;
@@ -40,8 +41,8 @@ Estimate estimate(const Question& q, const sim::Setting& setting, ScheduleShelf&
   out.time = sim::StepModel(setting, ready->grid).evaluate(t.machine, workspace);
   out.swap_delay_s = swap_delay_s;
   out.time.step_s += swap_delay_s;
-  out.time.tokens_per_s_per_device =
-      double(setting.batch.global_batch) * double(setting.batch.sequence_length) / out.time.step_s / setting.num_devices;
+  out.time.tokens_per_s_per_device = double(setting.batch.global_batch) * double(setting.batch.sequence_length) /
+                                     out.time.step_s / setting.num_devices;
   return out;
 }
 

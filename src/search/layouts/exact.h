@@ -29,8 +29,8 @@ struct ReadySchedule {
   std::shared_ptr<const sim::CompiledGrid> grid;
 };
 
-// Schedules by name, stages, chunks and micro-batches, made once and shared by threads. Holds at most so many slots, then
-// starts over.
+// Schedules by name, stages, chunks and micro-batches, made once and shared by threads. Holds at most so many slots,
+// then starts over.
 class ScheduleShelf {
  public:
   explicit ScheduleShelf(double most_slots = 8e6) : most_slots_(most_slots) {}
@@ -43,8 +43,8 @@ class ScheduleShelf {
 };
 
 // Of a setting that breaks no rule. With memory that does not fit, time is estimated only where `infeasible_too`.
-Estimate estimate(const Question& question, const sim::Setting& setting, ScheduleShelf& shelf, sim::GridWorkspace& workspace,
-                  double swap_delay_s, bool infeasible_too = false);
+Estimate estimate(const Question& question, const sim::Setting& setting, ScheduleShelf& shelf,
+                  sim::GridWorkspace& workspace, double swap_delay_s, bool infeasible_too = false);
 
 // The memory of an estimate's layout with its breakdown and its curve.
 sim::MemoryEstimate memory_of(const Question& question, const sim::Setting& setting, ScheduleShelf& shelf);

@@ -13,15 +13,25 @@ namespace {
 
 using sim::Setting;
 
-std::int64_t stage_ranks(const Setting& s) { return std::int64_t{1} * s.layout.dp * s.layout.cp * s.layout.tp; }
-bool is_moe(const Setting& s) { return s.model.moe.num_experts > 0; }
+std::int64_t stage_ranks(const Setting& s) {
+  return std::int64_t{1} * s.layout.dp * s.layout.cp * s.layout.tp;
+}
+bool is_moe(const Setting& s) {
+  return s.model.moe.num_experts > 0;
+}
 bool interleaves(const Setting& s) {
   return s.layout.schedule == "interleaved_1f1b" || (s.layout.schedule == "merged_1f1b" && s.layout.virtual_stages > 1);
 }
-bool is_v(const Setting& s) { return s.layout.schedule == "zero_bubble_v" || s.layout.schedule == "dualpipe_v"; }
-int pieces(const Setting& s) { return s.layout.pp * s.layout.virtual_stages; }
+bool is_v(const Setting& s) {
+  return s.layout.schedule == "zero_bubble_v" || s.layout.schedule == "dualpipe_v";
+}
+int pieces(const Setting& s) {
+  return s.layout.pp * s.layout.virtual_stages;
+}
 
-bool divides(std::int64_t part, std::int64_t whole) { return part > 0 && whole % part == 0; }
+bool divides(std::int64_t part, std::int64_t whole) {
+  return part > 0 && whole % part == 0;
+}
 
 std::string not_dividing(const char* key, std::int64_t value, const std::string& what, std::int64_t whole) {
   return fmt::format("{} = {} does not divide the {} {}", key, value, whole, what);
@@ -44,15 +54,18 @@ const std::vector<LayoutRule>& degree_rules() {
   static const std::vector<LayoutRule> rules = {
       {"layout.dp", [](const Setting& s) { return s.layout.dp > 0 && data_degree(s) == s.layout.dp; },
        [](const Setting& s) {
-         return fmt::format("pp {} x tp {} x cp {}{} does not make up {} devices", s.layout.pp, s.layout.tp, s.layout.cp,
-                            s.layout.dp > 0 ? fmt::format(" x dp {}", s.layout.dp) : "", s.num_devices);
+         return fmt::format("pp {} x tp {} x cp {}{} does not make up {} devices", s.layout.pp, s.layout.tp,
+                            s.layout.cp, s.layout.dp > 0 ? fmt::format(" x dp {}", s.layout.dp) : "", s.num_devices);
        }},
       {"layout.tp", [](const Setting& s) { return s.model.attention.num_heads % s.layout.tp == 0; },
-       [](const Setting& s) { return not_dividing("layout.tp", s.layout.tp, "attention heads", s.model.attention.num_heads); }},
-      {"layout.tp", [](const Setting& s) { return s.model.hidden % s.layout.tp == 0 && s.model.dense_ffn % s.layout.tp == 0; },
        [](const Setting& s) {
-         return fmt::format("layout.tp = {} does not divide the hidden size {} and the feed-forward width {}", s.layout.tp,
-                            s.model.hidden, s.model.dense_ffn);
+         return not_dividing("layout.tp", s.layout.tp, "attention heads", s.model.attention.num_heads);
+       }},
+      {"layout.tp",
+       [](const Setting& s) { return s.model.hidden % s.layout.tp == 0 && s.model.dense_ffn % s.layout.tp == 0; },
+       [](const Setting& s) {
+         return fmt::format("layout.tp = {} does not divide the hidden size {} and the feed-forward width {}",
+                            s.layout.tp, s.model.hidden, s.model.dense_ffn);
        }},
       {"layout.tp",
        [](const Setting& s) {
@@ -60,13 +73,14 @@ const std::vector<LayoutRule>& degree_rules() {
                 divides(s.layout.tp, s.batch.micro_batch * s.batch.sequence_length / s.layout.cp);
        },
        [](const Setting& s) {
-         return fmt::format("sequence parallelism: layout.tp = {} does not divide the {} tokens of a micro-batch", s.layout.tp,
-                            s.batch.micro_batch * s.batch.sequence_length / s.layout.cp);
+         return fmt::format("sequence parallelism: layout.tp = {} does not divide the {} tokens of a micro-batch",
+                            s.layout.tp, s.batch.micro_batch * s.batch.sequence_length / s.layout.cp);
        }},
-      {"layout.cp", [](const Setting& s) { return s.layout.cp == 1 || divides(2 * s.layout.cp, s.batch.sequence_length); },
+      {"layout.cp",
+       [](const Setting& s) { return s.layout.cp == 1 || divides(2 * s.layout.cp, s.batch.sequence_length); },
        [](const Setting& s) {
-         return fmt::format("layout.cp = {}: a sequence of {} tokens has no {} equal chunks, two for each rank", s.layout.cp,
-                            s.batch.sequence_length, 2 * s.layout.cp);
+         return fmt::format("layout.cp = {}: a sequence of {} tokens has no {} equal chunks, two for each rank",
+                            s.layout.cp, s.batch.sequence_length, 2 * s.layout.cp);
        }},
       {"layout.ep", [](const Setting& s) { return is_moe(s) || (s.layout.ep == 1 && s.layout.etp == 1); },
        [](const Setting& s) {
@@ -75,21 +89,29 @@ const std::vector<LayoutRule>& degree_rules() {
       {"layout.ep", [](const Setting& s) { return !is_moe(s) || s.model.moe.num_experts % s.layout.ep == 0; },
        [](const Setting& s) { return not_dividing("layout.ep", s.layout.ep, "experts", s.model.moe.num_experts); }},
       {"layout.etp", [](const Setting& s) { return !is_moe(s) || s.model.moe.expert_ffn % s.layout.etp == 0; },
-       [](const Setting& s) { return not_dividing("layout.etp", s.layout.etp, "columns of an expert", s.model.moe.expert_ffn); }},
-      {"layout.ep",
-       [](const Setting& s) { return !is_moe(s) || divides(std::int64_t{1} * s.layout.ep * s.layout.etp, stage_ranks(s)); },
        [](const Setting& s) {
-         return fmt::format("layout.ep {} x layout.etp {} does not divide the {} ranks of a stage", s.layout.ep, s.layout.etp,
-                            stage_ranks(s));
+         return not_dividing("layout.etp", s.layout.etp, "columns of an expert", s.model.moe.expert_ffn);
+       }},
+      {"layout.ep",
+       [](const Setting& s) {
+         return !is_moe(s) || divides(std::int64_t{1} * s.layout.ep * s.layout.etp, stage_ranks(s));
+       },
+       [](const Setting& s) {
+         return fmt::format("layout.ep {} x layout.etp {} does not divide the {} ranks of a stage", s.layout.ep,
+                            s.layout.etp, stage_ranks(s));
        }},
       {"batch.global_batch",
-       [](const Setting& s) { return s.layout.dp > 0 && divides(s.batch.micro_batch * s.layout.dp, s.batch.global_batch); },
        [](const Setting& s) {
-         return fmt::format("a global batch of {} sequences is no multiple of micro-batch {} x dp {}", s.batch.global_batch,
-                            s.batch.micro_batch, s.layout.dp);
+         return s.layout.dp > 0 && divides(s.batch.micro_batch * s.layout.dp, s.batch.global_batch);
+       },
+       [](const Setting& s) {
+         return fmt::format("a global batch of {} sequences is no multiple of micro-batch {} x dp {}",
+                            s.batch.global_batch, s.batch.micro_batch, s.layout.dp);
        }},
       {"layout.pp", [](const Setting& s) { return s.layout.pp <= s.model.num_layers + s.model.mtp_depth; },
-       [](const Setting& s) { return fmt::format("layout.pp = {}: the model has {} layers", s.layout.pp, s.model.num_layers); }},
+       [](const Setting& s) {
+         return fmt::format("layout.pp = {}: the model has {} layers", s.layout.pp, s.model.num_layers);
+       }},
   };
   return rules;
 }
@@ -106,7 +128,8 @@ const std::vector<LayoutRule>& schedule_rules() {
          return fmt::format("the schedule {} does not run with layout.virtual_stages = {}", s.layout.schedule,
                             s.layout.virtual_stages);
        }},
-      {"layout.virtual_stages", [](const Setting& s) { return pieces(s) <= s.model.num_layers + s.model.mtp_depth + 2; },
+      {"layout.virtual_stages",
+       [](const Setting& s) { return pieces(s) <= s.model.num_layers + s.model.mtp_depth + 2; },
        [](const Setting& s) {
          return fmt::format("layout.pp {} x layout.virtual_stages {} are more pieces than the {} layers", s.layout.pp,
                             s.layout.virtual_stages, s.model.num_layers);
@@ -126,17 +149,20 @@ const std::vector<LayoutRule>& schedule_rules() {
                 std::accumulate(l.begin(), l.end(), std::int64_t{0}) == s.model.num_layers;
        },
        [](const Setting& s) {
-         return fmt::format("layout.stage_layers: {} entries with {} layers in all, for {} pieces of {} layers",
-                            s.layout.stage_layers.size(),
-                            std::accumulate(s.layout.stage_layers.begin(), s.layout.stage_layers.end(), std::int64_t{0}),
-                            pieces(s), s.model.num_layers);
+         return fmt::format(
+             "layout.stage_layers: {} entries with {} layers in all, for {} pieces of {} layers",
+             s.layout.stage_layers.size(),
+             std::accumulate(s.layout.stage_layers.begin(), s.layout.stage_layers.end(), std::int64_t{0}), pieces(s),
+             s.model.num_layers);
        }},
       {"layout.shard_degree",
        [](const Setting& s) {
-         return s.layout.shard_degree == 0 || divides(s.layout.shard_degree, std::int64_t{1} * s.layout.dp * s.layout.cp);
+         return s.layout.shard_degree == 0 ||
+                divides(s.layout.shard_degree, std::int64_t{1} * s.layout.dp * s.layout.cp);
        },
        [](const Setting& s) {
-         return not_dividing("layout.shard_degree", s.layout.shard_degree, "data ranks", std::int64_t{1} * s.layout.dp * s.layout.cp);
+         return not_dividing("layout.shard_degree", s.layout.shard_degree, "data ranks",
+                             std::int64_t{1} * s.layout.dp * s.layout.cp);
        }},
       {"layout.expert_shard_degree",
        [](const Setting& s) {
@@ -149,8 +175,9 @@ const std::vector<LayoutRule>& schedule_rules() {
        }},
       {"layout.schedule", [](const Setting& s) { return schedule_slots(s) <= most_slots; },
        [](const Setting& s) {
-         return fmt::format("{} micro-batches on {} stages are a schedule of {:.0f} million slots; at most {:.0f} are simulated",
-                            s.batch.num_micro_batches(s.layout.dp), s.layout.pp, schedule_slots(s) / 1e6, most_slots / 1e6);
+         return fmt::format(
+             "{} micro-batches on {} stages are a schedule of {:.0f} million slots; at most {:.0f} are simulated",
+             s.batch.num_micro_batches(s.layout.dp), s.layout.pp, schedule_slots(s) / 1e6, most_slots / 1e6);
        }},
   };
   return rules;

@@ -10,9 +10,9 @@ namespace trireme::search {
 
 // Of a setting whose layout.dp is resolved.
 struct LayoutRule {
-  const char* key;                                   // what breaks it: "layout.ep"
-  bool (*holds)(const sim::Setting&);                // no memory is allocated
-  std::string (*reason)(const sim::Setting&);        // "layout.ep = 3 does not divide the 256 experts"
+  const char* key;                             // what breaks it: "layout.ep"
+  bool (*holds)(const sim::Setting&);          // no memory is allocated
+  std::string (*reason)(const sim::Setting&);  // "layout.ep = 3 does not divide the 256 experts"
 };
 
 // Rules of degrees and batch, which schedule, recomputation, sharding and swapping don't touch.

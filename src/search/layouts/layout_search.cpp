@@ -60,7 +60,8 @@ class Search {
   Search(const Question& question, const SearchOptions& options)
       : question_(question), options_(options), start_(Clock::now()) {
     if (options.capacity_bytes > 0) question_.target.capacity_bytes = options.capacity_bytes;
-    const int threads = options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int threads =
+        options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     for (int i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>(question_));
   }
 
@@ -70,7 +71,8 @@ class Search {
     for (const bool staged : {false, true})
       for (const bool exchanges : {false, true})
         families_[staged][exchanges] = families_of(question_, {.pp = staged ? 2 : 1, .ep = exchanges ? 2 : 1});
-    for (int n = 0; n <= question_.base.model.num_layers; ++n) recomputations_.push_back(recomputations_of(question_, n));
+    for (int n = 0; n <= question_.base.model.num_layers; ++n)
+      recomputations_.push_back(recomputations_of(question_, n));
     best_of_cell_.assign(cells_.size(), infinity);
     if (options_.cut_off_s > 0) cut_off_ = options_.cut_off_s;
     bound_cells();
@@ -179,17 +181,14 @@ class Search {
     if (node.states < 0) {
       for (std::size_t s = 0; s < states.size(); ++s)
         if (fallback_of(states, s) < 0) push_leaf(b, node, states, s, out);
-      return;
+    } else if (!open_leaf(w, node, states[node.states], out)) {
+      push_fallbacks(b, node, states, node.states, out);
     }
-    const States& s = states[node.states];
-    if (open_leaf(w, node, s, out)) return;
-    for (std::size_t other = 0; other < states.size(); ++other)
-      if (fallback_of(states, other) == node.states) push_leaf(b, node, states, other, out);
   }
 
   // Where a layout fits, those that only save memory are no faster: swapping, exposing what could overlap, and sharding
-  // gradients, too. They are opened when it does not fit. The place of the layout that these states are a fallback of; -1:
-  // of none.
+  // gradients, too. They are opened when it does not fit. The place of the layout that these states are a fallback of;
+  // -1: of none.
   static int fallback_of(const std::vector<States>& states, std::size_t at) {
     const States& s = states[at];
     const auto level = [](plan::Sharding l) { return l == plan::Sharding::gradients ? plan::Sharding::optimizer : l; };
@@ -200,22 +199,29 @@ class Search {
     return -1;
   }
 
-  void push_leaf(CoarseBounds& b, Node node, const std::vector<States>& states, std::size_t at, Opened& out) {
-    node.states = static_cast<int>(at), node.bound_s = std::max(node.bound_s, b.seconds(states[at]));
+  // One that cannot fit is passed over for its fallbacks at once.
+  void push_leaf(CoarseBounds& b, const Node& group, const std::vector<States>& states, std::size_t at, Opened& out) {
+    Node leaf = group;
+    leaf.states = static_cast<int>(at), leaf.bound_s = std::max(group.bound_s, b.seconds(states[at]));
     ++out.bounds;
-    if (node.bound_s <= cut_off_) out.nodes.push_back(node);
+    if (leaf.bound_s > cut_off_ || leaf.bound_s >= best_of_cell_[leaf.cell]) return;
+    const double bytes = b.bytes(states[at]);
+    ++out.bounds;
+    if (bytes <= question_.target.capacity_bytes) return out.nodes.push_back(leaf);
+    out.frugal.see(bytes, leaf);
+    push_fallbacks(b, group, states, at, out);
+  }
+
+  void push_fallbacks(CoarseBounds& b, const Node& group, const std::vector<States>& states, std::size_t of,
+                      Opened& out) {
+    for (std::size_t other = of + 1; other < states.size(); ++other)
+      if (fallback_of(states, other) == static_cast<int>(of)) push_leaf(b, group, states, other, out);
   }
 
   // True where the layout fits, or is out of the question.
   bool open_leaf(Worker& w, const Node& node, const States& s, Opened& out) {
     CoarseBounds& b = w.bounds;
-    const double bytes = b.bytes(s);
-    ++out.bounds;
-    if (bytes > question_.target.capacity_bytes) {
-      out.frugal.see(bytes, node);
-      return false;
-    }
-    if (!holds(schedule_rules(), b.setting())) return true;
+    if (!holds(schedule_rules(), b.setting(s))) return true;
     const double delay = b.swap_delay_s(s);
     if (node.bound_s + delay > cut_off_) return false;
     out.estimate = estimate(question_, b.setting(s), shelf_, w.workspace, delay);
@@ -238,9 +244,9 @@ class Search {
       for (std::size_t r = 0; r < recomputations.size(); ++r)
         if (recomputations[r].layers == 0) frugal.recomputation = static_cast<int>(r);
       if (frugal.recomputation < 0) frugal.recomputation = 0;
-      if (!may_fit(b, recomputations[frugal.recomputation], frugal, out)) continue;
       node.bound_s = std::max(at_least, fastest(b, {}, states, out));  // with nothing computed again
-      out.nodes.push_back(node);
+      if (node.bound_s <= cut_off_ && may_fit(b, recomputations[frugal.recomputation], frugal, out))
+        out.nodes.push_back(node);
     }
   }
 
@@ -251,9 +257,10 @@ class Search {
     const double at_least = node.bound_s;
     for (std::size_t r = 0; r < recomputations.size(); ++r) {
       node.recomputation = static_cast<int>(r);
-      if (!may_fit(b, recomputations[r], node, out)) continue;
       node.bound_s = std::max(at_least, fastest(b, recomputations[r], states, out));
-      out.nodes.push_back(node);
+      if (node.bound_s <= cut_off_ && node.bound_s < best_of_cell_[node.cell] &&
+          may_fit(b, recomputations[r], node, out))
+        out.nodes.push_back(node);
     }
   }
 
@@ -265,13 +272,16 @@ class Search {
     return false;
   }
 
-  // Swapping never makes a step shorter, nor does exposing what could overlap: only where these are given do they count.
+  // Swapping never makes a step shorter, nor does exposing what could overlap: only where these are given do they
+  // count.
   double fastest(CoarseBounds& b, const Recomputation& r, const std::vector<States>& states, Opened& out) {
     b.enter(r);
     const States& first = states.front();
     double best = infinity;
     for (const States& s : states) {
-      if (s.swap != first.swap || s.overlap_gradients != first.overlap_gradients || s.overlap_parameters != first.overlap_parameters) continue;
+      if (s.swap != first.swap || s.overlap_gradients != first.overlap_gradients ||
+          s.overlap_parameters != first.overlap_parameters)
+        continue;
       best = std::min(best, b.seconds(s));
       ++out.bounds;
     }
@@ -288,22 +298,27 @@ class Search {
   void finish() {
     for (auto& [cell, e] : best_) result_.best.push_back(std::move(e));
     // With a cut-off there may be layouts that fit, only slower ones.
-    if (result_.best.empty() && (cells_.empty() || (!options_.bounds_only && options_.cut_off_s == 0))) explain_failure();
+    if (result_.best.empty() && (cells_.empty() || (!options_.bounds_only && options_.cut_off_s == 0)))
+      explain_failure();
     result_.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   }
 
   void explain_failure() {
     if (cells_.empty()) {
       sim::Setting s = question_.base;
-      for (const auto& [key, degree] : {std::pair<const char*, int*>{"layout.pp", &s.layout.pp}, {"layout.tp", &s.layout.tp},
-                                        {"layout.cp", &s.layout.cp}, {"layout.ep", &s.layout.ep}, {"layout.etp", &s.layout.etp}})
+      for (const auto& [key, degree] : {std::pair<const char*, int*>{"layout.pp", &s.layout.pp},
+                                        {"layout.tp", &s.layout.tp},
+                                        {"layout.cp", &s.layout.cp},
+                                        {"layout.ep", &s.layout.ep},
+                                        {"layout.etp", &s.layout.etp}})
         if (!question_.is_given(key)) *degree = 1;
       if (!question_.is_given("layout.dp")) s.layout.dp = data_degree(s);
       if (!question_.is_given("batch.micro_batch")) s.batch.micro_batch = 1;
       result_.reasons = broken_rules(s);
       if (result_.reasons.empty())
-        result_.reasons = {fmt::format("no combination of degrees fits {} devices, a global batch of {} sequences and what is given",
-                                       s.num_devices, s.batch.global_batch)};
+        result_.reasons = {
+            fmt::format("no combination of degrees fits {} devices, a global batch of {} sequences and what is given",
+                        s.num_devices, s.batch.global_batch)};
       return;
     }
     if (frugal_.bytes == infinity) {
@@ -330,11 +345,12 @@ class Search {
       result_.reasons = broken_rules(b.setting());
       return;
     }
-    result_.closest = estimate(question_, b.setting(states[least]), shelf_, workers_[0]->workspace, b.swap_delay_s(states[least]), true);
+    result_.closest = estimate(question_, b.setting(states[least]), shelf_, workers_[0]->workspace,
+                               b.swap_delay_s(states[least]), true);
     result_.reasons = result_.closest->reasons;
     if (result_.reasons.empty())
-      result_.reasons = {fmt::format("the most frugal layout needs {:.1f} GB of {:.1f}", result_.closest->needed_bytes / 1e9,
-                                     question_.target.capacity_bytes / 1e9)};
+      result_.reasons = {fmt::format("the most frugal layout needs {:.1f} GB of {:.1f}",
+                                     result_.closest->needed_bytes / 1e9, question_.target.capacity_bytes / 1e9)};
   }
 
   static constexpr std::size_t batch_size = 64;
@@ -346,8 +362,8 @@ class Search {
   std::vector<std::unique_ptr<Worker>> workers_;
   ScheduleShelf shelf_;
   std::vector<Cell> cells_;
-  std::array<std::array<std::vector<Family>, 2>, 2> families_;    // [several stages][several expert ranks]
-  std::vector<std::vector<Recomputation>> recomputations_;         // by the layers of the largest piece
+  std::array<std::array<std::vector<Family>, 2>, 2> families_;  // [several stages][several expert ranks]
+  std::vector<std::vector<Recomputation>> recomputations_;      // by the layers of the largest piece
   std::priority_queue<Node, std::vector<Node>, std::greater<>> queue_;
   std::vector<double> best_of_cell_;
   std::vector<std::pair<int, Estimate>> best_;
@@ -358,6 +374,8 @@ class Search {
 
 }  // namespace
 
-SearchResult search_layouts(const Question& question, const SearchOptions& options) { return Search(question, options).run(); }
+SearchResult search_layouts(const Question& question, const SearchOptions& options) {
+  return Search(question, options).run();
+}
 
 }  // namespace trireme::search

@@ -50,15 +50,20 @@ std::vector<Cell> cells_of(const Question& q) {
   std::vector<Cell> out;
   for (const int pp : choices(q, "layout.pp", given.pp, divisors(devices, m.num_layers + m.mtp_depth)))
     for (const int tp : choices(q, "layout.tp", given.tp, divisors(devices, std::min(inner, m.attention.num_heads))))
-      for (const int cp : choices(q, "layout.cp", given.cp, divisors(devices, std::clamp<std::int64_t>(b.batch.sequence_length / 2048, 1, 64)))) {
+      for (const int cp : choices(q, "layout.cp", given.cp,
+                                  divisors(devices, std::clamp<std::int64_t>(b.batch.sequence_length / 2048, 1, 64)))) {
         Cell cell{.pp = pp, .tp = tp, .cp = cp};
         s.layout.pp = pp, s.layout.tp = tp, s.layout.cp = cp;
         cell.dp = s.layout.dp = q.is_given("layout.dp") ? given.dp : data_degree(s);
         if (cell.dp == 0 || data_degree(s) != cell.dp) continue;
         const std::int64_t ranks = std::int64_t{1} * cell.dp * cp * tp;
-        for (const int ep : choices(q, "layout.ep", given.ep, moe ? divisors(m.moe.num_experts, ranks) : std::vector<int>{1}))
-          for (const int etp : choices(q, "layout.etp", given.etp, moe ? divisors(m.moe.expert_ffn, std::min<std::int64_t>(inner, ranks)) : std::vector<int>{1}))
-            for (const std::int64_t mb : choices<std::int64_t>(q, "batch.micro_batch", b.batch.micro_batch, {1, 2, 4, 8, 16})) {
+        for (const int ep :
+             choices(q, "layout.ep", given.ep, moe ? divisors(m.moe.num_experts, ranks) : std::vector<int>{1}))
+          for (const int etp :
+               choices(q, "layout.etp", given.etp,
+                       moe ? divisors(m.moe.expert_ffn, std::min<std::int64_t>(inner, ranks)) : std::vector<int>{1}))
+            for (const std::int64_t mb :
+                 choices<std::int64_t>(q, "batch.micro_batch", b.batch.micro_batch, {1, 2, 4, 8, 16})) {
               cell.ep = ep, cell.etp = etp, cell.micro_batch = mb;
               apply(cell, s);
               if (holds(degree_rules(), s)) out.push_back(cell);
@@ -72,11 +77,13 @@ std::vector<Family> families_of(const Question& q, const Cell& cell) {
   std::vector<Family> out;
   const auto schedules = choices(q, "layout.schedule", given.schedule, plan::schedule_names());
   const bool exchanges = cell.ep > 1;
-  const auto patterns = choices<std::string>(q, "layout.all_to_all", given.all_to_all,
-                                             exchanges ? std::vector<std::string>{"flat", "dedup"} : std::vector<std::string>{"flat"});
-  const auto splits = choices(q, "layout.stage_layers", Split::as_given,
-                              cell.pp == 1 ? std::vector<Split>{Split::even}
-                                           : std::vector<Split>{Split::even, Split::balanced_early, Split::balanced_late});
+  const auto patterns =
+      choices<std::string>(q, "layout.all_to_all", given.all_to_all,
+                           exchanges ? std::vector<std::string>{"flat", "dedup"} : std::vector<std::string>{"flat"});
+  const auto splits =
+      choices(q, "layout.stage_layers", Split::as_given,
+              cell.pp == 1 ? std::vector<Split>{Split::even}
+                           : std::vector<Split>{Split::even, Split::balanced_early, Split::balanced_late});
   for (const std::string& schedule : schedules) {
     // On one stage all of them run micro-batch after micro-batch, or joined.
     if (cell.pp == 1 && schedules.size() > 1 && schedule != "1f1b" && schedule != "merged_1f1b") continue;
@@ -87,8 +94,9 @@ std::vector<Family> families_of(const Question& q, const Cell& cell) {
     const bool joins = schedule == "merged_1f1b" || schedule == "dualpipe_v";
     for (const int v : choices(q, "layout.virtual_stages", given.virtual_stages, chunks))
       for (const std::string& pattern : patterns)
-        for (const bool overlap : choices<bool>(q, "layout.overlap.experts", given.overlap.experts,
-                                                exchanges && joins ? std::vector<bool>{true, false} : std::vector<bool>{false}))
+        for (const bool overlap :
+             choices<bool>(q, "layout.overlap.experts", given.overlap.experts,
+                           exchanges && joins ? std::vector<bool>{true, false} : std::vector<bool>{false}))
           for (const Split split : splits) out.push_back({schedule, v, pattern, overlap, split});
   }
   return out;
@@ -114,8 +122,9 @@ std::vector<Recomputation> recomputations_of(const Question& q, int most_layers)
       for (std::size_t i = 0, n = sets.size(); i < n; ++i) sets.push_back(add(sets[i], part));
     plan::RecomputeSet fine;
     for (const Recompute part : parts) fine.add(part);
-    const std::vector<Recompute> blocks = m.moe.num_experts > 0 ? std::vector<Recompute>{Recompute::attention, Recompute::moe}
-                                                                : std::vector<Recompute>{Recompute::attention, Recompute::mlp};
+    const std::vector<Recompute> blocks = m.moe.num_experts > 0
+                                              ? std::vector<Recompute>{Recompute::attention, Recompute::moe}
+                                              : std::vector<Recompute>{Recompute::attention, Recompute::mlp};
     for (const Recompute block : blocks) {
       sets.push_back(add({}, block));
       sets.push_back(add(fine, block));
@@ -135,7 +144,8 @@ std::vector<Recomputation> recomputations_of(const Question& q, int most_layers)
 
 std::vector<States> states_of(const Question& q, const Cell& cell) {
   const plan::LayoutSpec& given = q.base.layout;
-  const int data = cell.dp * cell.cp, experts = static_cast<int>(std::int64_t{1} * data * cell.tp / (std::int64_t{1} * cell.ep * cell.etp));
+  const int data = cell.dp * cell.cp,
+            experts = static_cast<int>(std::int64_t{1} * data * cell.tp / (std::int64_t{1} * cell.ep * cell.etp));
   const int unit = innermost_devices(q.target);
   const auto degrees = [&](const char* key, int given_degree, int ranks, int stride) {
     std::vector<int> out = {0};
@@ -146,27 +156,34 @@ std::vector<States> states_of(const Question& q, const Cell& cell) {
     return q.is_given(key) ? std::vector<int>{given_degree} : out;
   };
   const bool several = data > 1 || experts > 1;
-  const auto levels = choices<Sharding>(q, "layout.sharding", given.sharding,
-                                        several ? std::vector<Sharding>{Sharding::optimizer, Sharding::none, Sharding::gradients, Sharding::parameters}
-                                                : std::vector<Sharding>{Sharding::none});
+  const auto levels = choices<Sharding>(
+      q, "layout.sharding", given.sharding,
+      several ? std::vector<Sharding>{Sharding::optimizer, Sharding::none, Sharding::gradients, Sharding::parameters}
+              : std::vector<Sharding>{Sharding::none});
   const bool can_swap = q.target.host_capacity_bytes > 0 && q.target.machine.host_bytes > 0;
   std::vector<plan::SwapSet> swaps = {given.swap};
-  if (!q.is_given("layout.swap")) swaps = can_swap ? std::vector<plan::SwapSet>{{0}, {1}, {2}, {3}} : std::vector<plan::SwapSet>{{0}};
+  if (!q.is_given("layout.swap"))
+    swaps = can_swap ? std::vector<plan::SwapSet>{{0}, {1}, {2}, {3}} : std::vector<plan::SwapSet>{{0}};
   std::vector<States> out;
   for (const Sharding level : levels) {
     const bool hybrid = level == Sharding::parameters;
     const std::vector<int> whole = {0};
-    const auto dense_degrees = hybrid || q.is_given("layout.shard_degree") ? degrees("layout.shard_degree", given.shard_degree, data, cell.tp) : whole;
-    const auto expert_degrees = hybrid || q.is_given("layout.expert_shard_degree")
-                                    ? degrees("layout.expert_shard_degree", given.expert_shard_degree, experts, cell.ep * cell.etp)
-                                    : whole;
+    const auto dense_degrees = hybrid || q.is_given("layout.shard_degree")
+                                   ? degrees("layout.shard_degree", given.shard_degree, data, cell.tp)
+                                   : whole;
+    const auto expert_degrees =
+        hybrid || q.is_given("layout.expert_shard_degree")
+            ? degrees("layout.expert_shard_degree", given.expert_shard_degree, experts, cell.ep * cell.etp)
+            : whole;
     // Gathered ahead or reduced late, whole layers lie in memory: only where they are sharded does that matter.
     const bool late = level == Sharding::parameters || level == Sharding::gradients;
     for (const int d : dense_degrees)
       for (const int e : expert_degrees)
-        for (const bool gradients : choices<bool>(q, "layout.overlap.gradients", given.overlap.gradients, late ? std::vector<bool>{true, false} : std::vector<bool>{true}))
-          for (const bool parameters : choices<bool>(q, "layout.overlap.parameters", given.overlap.parameters,
-                                                     level == Sharding::parameters ? std::vector<bool>{true, false} : std::vector<bool>{true}))
+        for (const bool gradients : choices<bool>(q, "layout.overlap.gradients", given.overlap.gradients,
+                                                  late ? std::vector<bool>{true, false} : std::vector<bool>{true}))
+          for (const bool parameters :
+               choices<bool>(q, "layout.overlap.parameters", given.overlap.parameters,
+                             level == Sharding::parameters ? std::vector<bool>{true, false} : std::vector<bool>{true}))
             for (const plan::SwapSet swap : swaps) out.push_back({level, d, e, swap, gradients, parameters});
   }
   return out;
@@ -183,11 +200,14 @@ void apply(const Family& f, Setting& s) {
   s.layout.overlap.experts = f.overlap_experts;
 }
 
-void apply(const Recomputation& r, Setting& s) { s.layout.recompute = r.set, s.layout.recompute_layers = r.layers; }
+void apply(const Recomputation& r, Setting& s) {
+  s.layout.recompute = r.set, s.layout.recompute_layers = r.layers;
+}
 
 void apply(const States& t, Setting& s) {
   plan::LayoutSpec& l = s.layout;
-  l.sharding = t.sharding, l.shard_degree = t.shard_degree, l.expert_shard_degree = t.expert_shard_degree, l.swap = t.swap;
+  l.sharding = t.sharding, l.shard_degree = t.shard_degree, l.expert_shard_degree = t.expert_shard_degree,
+  l.swap = t.swap;
   l.overlap.gradients = t.overlap_gradients, l.overlap.parameters = t.overlap_parameters;
 }
 

@@ -1,10 +1,10 @@
 // The layouts that are searched, in four steps: degrees and micro-batch (a cell), the schedule with its pieces and how
-// experts exchange rows (a family), what is computed again, and where states lie. Each step lists its choices in a fixed
-// order; a given key leaves one choice. Choices that no model, machine or batch could tell apart are listed once.
+// experts exchange rows (a family), what is computed again, and where states lie. Each step lists its choices in a
+// fixed order; a given key leaves one choice. Choices that no model, machine or batch could tell apart are listed once.
 //
 // Limits, each of which a given key overrides: tp and etp up to 16 or the innermost level of the fabric, whichever is
-// more; cp up to 64 with at least 2,048 tokens of a sequence on a rank; micro-batches up to 16 sequences; up to 8 chunks a
-// stage; shards over all data ranks, those of one innermost unit, or of 8 of them.
+// more; cp up to 64 with at least 2,048 tokens of a sequence on a rank; micro-batches up to 16 sequences; up to 8
+// chunks a stage; shards over all data ranks, those of one innermost unit, or of 8 of them.
 #pragma once
 #include <vector>
 

@@ -4,7 +4,8 @@
 
 namespace trireme::search {
 
-std::vector<Estimate> pareto_front(std::vector<Estimate> points, double (*first)(const Estimate&), double (*second)(const Estimate&)) {
+std::vector<Estimate> pareto_front(std::vector<Estimate> points, double (*first)(const Estimate&),
+                                   double (*second)(const Estimate&)) {
   std::stable_sort(points.begin(), points.end(), [&](const Estimate& a, const Estimate& b) {
     return first(a) != first(b) ? first(a) > first(b) : second(a) > second(b);
   });
@@ -41,10 +42,12 @@ ParetoFronts pareto_fronts(const Question& question, const SearchResult& searche
     if (!r.best.empty()) by_devices.push_back(std::move(r.best[0]));
   }
   ParetoFronts out;
-  out.headroom = pareto_front(std::move(by_memory), [](const Estimate& e) { return e.tokens_per_s(); },
-                              [](const Estimate& e) { return e.headroom_bytes; });
-  out.devices = pareto_front(std::move(by_devices), [](const Estimate& e) { return -double(e.setting.num_devices); },
-                             [](const Estimate& e) { return e.tokens_per_s(); });
+  out.headroom = pareto_front(
+      std::move(by_memory), [](const Estimate& e) { return e.tokens_per_s(); },
+      [](const Estimate& e) { return e.headroom_bytes; });
+  out.devices = pareto_front(
+      std::move(by_devices), [](const Estimate& e) { return -double(e.setting.num_devices); },
+      [](const Estimate& e) { return e.tokens_per_s(); });
   return out;
 }
 

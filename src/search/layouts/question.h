@@ -10,8 +10,8 @@
 namespace trireme::search {
 
 struct Question {
-  sim::Setting base;             // given values of its layout count; the others are replaced
-  std::set<std::string> given;   // dotted keys: "layout.pp", "layout.overlap.experts", "batch.micro_batch"
+  sim::Setting base;            // given values of its layout count; the others are replaced
+  std::set<std::string> given;  // dotted keys: "layout.pp", "layout.overlap.experts", "batch.micro_batch"
   Target target;
   bool is_given(const std::string& key) const { return given.contains(key); }
 };

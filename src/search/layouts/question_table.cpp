@@ -21,9 +21,11 @@ std::string key_of(const std::string& text) {
 
 sim::Precision read_precision(ConfigTable t) {
   sim::Precision p;
-  const std::string format = t.one_of_or("compute", sim::name_of(p.compute), {"float32", "bfloat16", "float16", "float8", "mxfp8", "nvfp4"});
+  const std::string format =
+      t.one_of_or("compute", sim::name_of(p.compute), {"float32", "bfloat16", "float16", "float8", "mxfp8", "nvfp4"});
   p.compute = sim::compute_format_from_name(format);
-  if (p.compute == sim::ComputeFormat::float32) p.weight_bytes = p.activation_bytes = p.dispatch_bytes = p.gather_bytes = 4, p.master_bytes = 0;
+  if (p.compute == sim::ComputeFormat::float32)
+    p.weight_bytes = p.activation_bytes = p.dispatch_bytes = p.gather_bytes = 4, p.master_bytes = 0;
   p.weight_bytes = t.number_or("weight_bytes", p.weight_bytes, 0.25, 8);
   p.gradient_bytes = t.number_or("gradient_bytes", p.gradient_bytes, 0.25, 8);
   p.master_bytes = t.number_or("master_bytes", p.master_bytes, 0, 8);
@@ -68,7 +70,9 @@ const std::vector<std::string>& priced_patterns() {
   return names;
 }
 
-bool is_model_key(const std::string& text) { return key_of(text).starts_with("model."); }
+bool is_model_key(const std::string& text) {
+  return key_of(text).starts_with("model.");
+}
 
 GivenValues read_question(const model::ModelSpec& model, int num_devices, const std::vector<std::string>& overrides) {
   ConfigTable table = ConfigTable::from_text("", "--set", overrides);
@@ -90,7 +94,8 @@ GivenValues read_question(const model::ModelSpec& model, int num_devices, const 
     out.given.insert(key);
     // An inline table gives all of its keys.
     if (key == "layout.overlap")
-      for (const char* part : {"gradients", "parameters", "tensor", "experts", "pipeline"}) out.given.insert(key + "." + part);
+      for (const char* part : {"gradients", "parameters", "tensor", "experts", "pipeline"})
+        out.given.insert(key + "." + part);
   }
   // Zero lets the data degree follow, as in a run's file.
   if (s.layout.dp == 0) out.given.erase("layout.dp");

@@ -1,5 +1,5 @@
-// A question as keys and values: what `trireme plan --set KEY=VALUE` gives, of the tables layout, batch, precision, load
-// and execution (docs/search.md lists them). A key that is given is kept by the search.
+// A question as keys and values: what `trireme plan --set KEY=VALUE` gives, of the tables layout, batch, precision,
+// load and execution (docs/search.md lists them). A key that is given is kept by the search.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,13 +10,13 @@
 namespace trireme::search {
 
 struct GivenValues {
-  sim::Setting setting;           // with the model and the devices, defaults for what is not given
-  std::set<std::string> given;    // dotted keys
-  std::string memory_profile;     // a name or a file; empty: not given
+  sim::Setting setting;         // with the model and the devices, defaults for what is not given
+  std::set<std::string> given;  // dotted keys
+  std::string memory_profile;   // a name or a file; empty: not given
 };
 
-// ConfigError for an unknown key (with the nearest), a value out of range, an unknown format or schedule. Where no global
-// batch is given: 8 sequences a device, at most 16,384 in all or one a device, whichever is more.
+// ConfigError for an unknown key (with the nearest), a value out of range, an unknown format or schedule. Where no
+// global batch is given: 8 sequences a device, at most 16,384 in all or one a device, whichever is more.
 GivenValues read_question(const model::ModelSpec& model, int num_devices, const std::vector<std::string>& overrides);
 
 // Whether a key names a part of the model and not of the question.

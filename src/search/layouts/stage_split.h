@@ -13,8 +13,8 @@ struct LayerCosts {
 };
 
 // Layers of each of `pieces` consecutive pieces, such that the slowest piece is as fast as it can be: the fullest early
-// ones first, or (`late`) the fullest last. Each piece gets at least one layer where there are as many; the last may have
-// none. Cost: layers times the digits of the answer. Linear partition by bisection.
+// ones first, or (`late`) the fullest last. Each piece gets at least one layer where there are as many; the last may
+// have none. Cost: layers times the digits of the answer. Linear partition by bisection.
 std::vector<std::int64_t> balanced_split(const LayerCosts& costs, int pieces, bool late);
 
 // The cost of the slowest piece.

@@ -2,8 +2,8 @@
 
 namespace trireme::search {
 
-Target make_target(const platform::PlatformSpec& platform, const platform::StackProfile& profile, const std::string& stack,
-                   const platform::MemoryProfile& memory, sim::ComputeFormat compute) {
+Target make_target(const platform::PlatformSpec& platform, const platform::StackProfile& profile,
+                   const std::string& stack, const platform::MemoryProfile& memory, sim::ComputeFormat compute) {
   Target t;
   t.platform = platform.name, t.device = platform.device.name, t.stack = stack, t.profile = profile.name;
   t.memory = memory;

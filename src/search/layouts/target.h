@@ -1,4 +1,5 @@
-// What a layout is judged against: a machine under a calibration, what the software keeps in memory, and how much there is.
+// What a layout is judged against: a machine under a calibration, what the software keeps in memory, and how much there
+// is.
 #pragma once
 #include <string>
 
@@ -10,7 +11,7 @@
 namespace trireme::search {
 
 struct Target {
-  std::string platform, device, stack, profile;  // names; of the stack profile "uncalibrated" where there is none
+  std::string platform, device, stack, profile;    // names; of the stack profile "uncalibrated" where there is none
   bool device_known = false, stack_known = false;  // whether the profile describes them; else its defaults stand
   sim::Machine machine;
   platform::MemoryProfile memory;
@@ -21,7 +22,7 @@ struct Target {
 
 // `stack`: an entry of the profile; one that it has not got takes its defaults. ConfigError (key datasheet) where the
 // platform has no data sheet.
-Target make_target(const platform::PlatformSpec& platform, const platform::StackProfile& profile, const std::string& stack,
-                   const platform::MemoryProfile& memory, sim::ComputeFormat compute);
+Target make_target(const platform::PlatformSpec& platform, const platform::StackProfile& profile,
+                   const std::string& stack, const platform::MemoryProfile& memory, sim::ComputeFormat compute);
 
 }  // namespace trireme::search

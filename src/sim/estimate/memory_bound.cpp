@@ -24,12 +24,15 @@ double forwards_of_chunk(double count, double micro_batches, double group, int c
 // Micro-batches of a stage's chunk that are in flight when its first backward starts.
 //
 // GPipe: all. 1F1B and zero bubble H1: min(m, pp - s). Interleaved (Narayanan et al. 2021, section 2.2): the warm-up's
-// 2 (pp - s - 1) + (v - 1) pp forwards and the one before the first backward; merged: one more, together with it. With
+// 2 (pp - s - 1) + (v - 1) pp forwards and the one before the first backward; merged: one more, together with it. The V
+// shapes (zero_bubble_v.h, dualpipe_v.h): 2 pp - s - 1 of the first chunk and s + 1 of the second. With
 // any schedule the first backward of the last piece comes after that micro-batch's forward in every piece, and its
 // backward reaches no other piece before: at that moment each chunk holds at least one.
 double in_flight(const plan::LayoutSpec& l, int stage, double micro_batches, int chunks, int chunk) {
   if (l.schedule == "gpipe") return micro_batches;
   if (l.schedule == "1f1b" || l.schedule == "zero_bubble_h1") return std::min<double>(micro_batches, l.pp - stage);
+  if (l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v")
+    return std::min<double>(micro_batches, chunk == 0 ? 2 * l.pp - stage - 1 : stage + 1);
   const bool merged = l.schedule == "merged_1f1b";
   if (l.schedule == "interleaved_1f1b" || merged) {
     const double first = 2.0 * (l.pp - stage - 1) + (chunks - 1.0) * l.pp + (merged ? 2 : 1);

@@ -49,7 +49,7 @@ void price_pieces(const Setting& s, const Machine& machine, const StepShape& sha
 double step_lower_bound_s(const Setting& s, const Machine& machine, const StepShape& shape, std::span<const PieceTime> pieces) {
   const plan::LayoutSpec& l = s.layout;
   const bool v_shape = l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v";
-  const bool joined = l.schedule == "gpipe" || l.schedule == "1f1b" || l.schedule == "interleaved_1f1b";
+  const bool joined = l.schedule != "zero_bubble_h1" && !v_shape;  // the last slot of a stage is a whole backward
   const double micro_batches = double(s.batch.num_micro_batches(l.dp));
   double end = 0, fill = 0, drain = 0;
   for (int stage = 0; stage < l.pp; ++stage) {
