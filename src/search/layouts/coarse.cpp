@@ -218,6 +218,11 @@ double CoarseBounds::seconds(const States& states) {
   return sim::step_lower_bound_s(setting_, question_.target.machine, shape_, pieces());
 }
 
+double CoarseBounds::frugal_bytes(const States& states) {
+  apply(states, setting_);
+  return sim::memory_lower_bound(setting_, frugal_);
+}
+
 double CoarseBounds::bytes(const States& states) {
   apply(states, setting_);
   return sim::memory_lower_bound(setting_, question_.target.memory);

@@ -32,6 +32,8 @@ class CoarseBounds {
   // Seconds of the family's layouts with this recomputation, by what remains to be chosen: shards and swapping.
   void enter(const Recomputation& recomputation);
   double seconds(const States& states);
+  // Bytes that no layout goes below whose states are these or hold more: fewer things swapped, or sharded less far.
+  double frugal_bytes(const States& states);
   // Bytes of one layout.
   double bytes(const States& states);
 

@@ -178,29 +178,38 @@ class Search {
     const Recomputation& r = recomputations_[b.most_layers_of_a_piece()][node.recomputation];
     b.enter(r);
     const std::vector<States> states = states_of(question_, cell);
+    const std::vector<int> fallback = fallbacks(states);
     if (node.states < 0) {
       for (std::size_t s = 0; s < states.size(); ++s)
-        if (fallback_of(states, s) < 0) push_leaf(b, node, states, s, out);
-    } else if (!open_leaf(w, node, states[node.states], out)) {
-      push_fallbacks(b, node, states, node.states, out);
+        if (fallback[s] < 0) push_leaf(b, node, states, fallback, s, out);
+    } else if (!open_leaf(w, node, states[node.states], out) && fallback[node.states] < 0) {
+      push_fallbacks(b, node, states, fallback, node.states, out);
     }
   }
 
   // Where a layout fits, those that only save memory are no faster: swapping, exposing what could overlap, and sharding
-  // gradients, too. They are opened when it does not fit. The place of the layout that these states are a fallback of;
-  // -1: of none.
-  static int fallback_of(const std::vector<States>& states, std::size_t at) {
-    const States& s = states[at];
-    const auto level = [](plan::Sharding l) { return l == plan::Sharding::gradients ? plan::Sharding::optimizer : l; };
-    for (std::size_t i = 0; i < at; ++i)
-      if (level(states[i].sharding) == level(s.sharding) && states[i].shard_degree == s.shard_degree &&
-          states[i].expert_shard_degree == s.expert_shard_degree)
-        return static_cast<int>(i);
-    return -1;
+  // gradients, too. They are opened when it does not fit. By place: which layout's states these are a fallback of; -1:
+  // of none.
+  static std::vector<int> fallbacks(const std::vector<States>& states) {
+    const auto alike = [](const States& a, const States& b) {
+      const auto level = [](plan::Sharding l) {
+        return l == plan::Sharding::gradients ? plan::Sharding::optimizer : l;
+      };
+      return level(a.sharding) == level(b.sharding) && a.shard_degree == b.shard_degree &&
+             a.expert_shard_degree == b.expert_shard_degree;
+    };
+    std::vector<int> out, firsts;
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const auto at = std::find_if(firsts.begin(), firsts.end(), [&](int f) { return alike(states[f], states[i]); });
+      out.push_back(at == firsts.end() ? -1 : *at);
+      if (at == firsts.end()) firsts.push_back(static_cast<int>(i));
+    }
+    return out;
   }
 
   // One that cannot fit is passed over for its fallbacks at once.
-  void push_leaf(CoarseBounds& b, const Node& group, const std::vector<States>& states, std::size_t at, Opened& out) {
+  void push_leaf(CoarseBounds& b, const Node& group, const std::vector<States>& states,
+                 const std::vector<int>& fallback, std::size_t at, Opened& out) {
     Node leaf = group;
     leaf.states = static_cast<int>(at), leaf.bound_s = std::max(group.bound_s, b.seconds(states[at]));
     ++out.bounds;
@@ -209,13 +218,20 @@ class Search {
     ++out.bounds;
     if (bytes <= question_.target.capacity_bytes) return out.nodes.push_back(leaf);
     out.frugal.see(bytes, leaf);
-    push_fallbacks(b, group, states, at, out);
+    if (fallback[at] < 0) push_fallbacks(b, group, states, fallback, at, out);
   }
 
-  void push_fallbacks(CoarseBounds& b, const Node& group, const std::vector<States>& states, std::size_t of,
-                      Opened& out) {
+  void push_fallbacks(CoarseBounds& b, const Node& group, const std::vector<States>& states,
+                      const std::vector<int>& fallback, std::size_t of, Opened& out) {
+    // Together first: of all of them the one that shards and swaps most.
+    std::size_t last = of;
     for (std::size_t other = of + 1; other < states.size(); ++other)
-      if (fallback_of(states, other) == static_cast<int>(of)) push_leaf(b, group, states, other, out);
+      if (fallback[other] == static_cast<int>(of)) last = other;
+    if (last == of) return;
+    ++out.bounds;
+    if (b.frugal_bytes(states[last]) > question_.target.capacity_bytes) return;
+    for (std::size_t other = of + 1; other <= last; ++other)
+      if (fallback[other] == static_cast<int>(of)) push_leaf(b, group, states, fallback, other, out);
   }
 
   // True where the layout fits, or is out of the question.
