@@ -7,6 +7,8 @@
 #include <iterator>
 #include <system_error>
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "base/errors.h"
@@ -22,7 +24,7 @@ std::string read(const fs::path& path) {
 }
 
 TEST(AppendFile, GrowsAndIsContinued) {
-  const fs::path path = fs::temp_directory_path() / "trireme_append_file_grows";
+  const fs::path path = fs::temp_directory_path() / ("trireme_append_file_grows_" + std::to_string(::getpid()));
   fs::remove(path);
   { AppendFile(path).append("one\n"); }
   AppendFile file(path);
@@ -33,7 +35,7 @@ TEST(AppendFile, GrowsAndIsContinued) {
 
 // As on a full disk, the room ends inside a record: here at a limit of 10 bytes a file.
 TEST(AppendFile, TakesBackARecordThatDoesNotFit) {
-  const fs::path path = fs::temp_directory_path() / "trireme_append_file_full";
+  const fs::path path = fs::temp_directory_path() / ("trireme_append_file_full_" + std::to_string(::getpid()));
   fs::remove(path);
   AppendFile file(path);
   file.append("12345\n");

@@ -1,5 +1,7 @@
 #include "model/model_spec.h"
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -273,7 +275,7 @@ TEST(ModelSpec, ValuesThatDoNotFitAreNamed) {
 }
 
 TEST(ModelSpec, LoadsFilesOfBothKinds) {
-  const auto folder = std::filesystem::temp_directory_path() / "trireme_model_spec_test";
+  const auto folder = std::filesystem::temp_directory_path() / ("trireme_model_spec_test_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "m.toml") << kModel;
   EXPECT_EQ(load_model(folder / "m.toml"), read(kModel));

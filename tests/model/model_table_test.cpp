@@ -1,5 +1,7 @@
 #include "model/model_table.h"
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -23,7 +25,7 @@ constexpr const char* header =
 
 class ModelTableTest : public ::testing::Test {
  protected:
-  ModelTableTest() : folder_(fs::path(::testing::TempDir()) / "trireme_model_table") {
+  ModelTableTest() : folder_(fs::path(::testing::TempDir()) / ("trireme_model_table_" + std::to_string(::getpid()))) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

@@ -1,5 +1,7 @@
 #include "plan/run_spec.h"
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -176,7 +178,7 @@ TEST(RunSpec, WhatTheRuntimeCannotRunIsRefused) {
 }
 
 TEST(RunSpec, ModelFromAFile) {
-  const fs::path folder = fs::temp_directory_path() / "trireme_run_spec_test";
+  const fs::path folder = fs::temp_directory_path() / ("trireme_run_spec_test_" + std::to_string(::getpid()));
   fs::create_directories(folder / "models");
   std::ofstream(folder / "models/m.toml")
       << "[model]\nvocab_size = 10\nhidden = 8\nnum_layers = 2\ndense_ffn = 4\nattention = {num_heads = 2}\n";

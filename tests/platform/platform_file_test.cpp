@@ -4,6 +4,8 @@
 #include <fstream>
 #include <sstream>
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -152,7 +154,7 @@ TEST(PlatformFile, RefusesAnUnknownMemberInJson) {
 TEST(PlatformFile, SaysWhenThereIsNone) { EXPECT_THROW(load_platform("no/such/file.toml"), ConfigError); }
 
 TEST(PlatformFile, IsSavedByItsEnding) {
-  const auto folder = std::filesystem::temp_directory_path() / "trireme_platform_file_test";
+  const auto folder = std::filesystem::temp_directory_path() / ("trireme_platform_file_test_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   for (const char* name : {"p.toml", "p.json"}) {
     save_platform(default_platform(), folder / name);

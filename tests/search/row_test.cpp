@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "base/errors.h"
@@ -15,11 +17,13 @@ namespace {
 
 class Rows : public ::testing::Test {
  protected:
+  void TearDown() override { std::filesystem::remove(path_); }
   std::filesystem::path file(const std::string& text) {
-    const auto path = std::filesystem::path(::testing::TempDir()) / "rows.csv";
-    std::ofstream(path) << text;
-    return path;
+    std::ofstream(path_) << text;
+    return path_;
   }
+  const std::filesystem::path path_ =
+      std::filesystem::path(::testing::TempDir()) / ("rows_" + std::to_string(::getpid()) + ".csv");
 };
 
 const std::string throughput_header =
