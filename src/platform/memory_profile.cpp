@@ -99,9 +99,9 @@ MemoryProfile megatron() {
   p.rotary_table_bytes = 4;                       // RotaryEmbedding caches float32 angles
   p.attention_workspace_bytes = 4;                // dQ is accumulated in float32
   p.fragmentation = 0.048;           // median of reserved / allocated - 1 over SimuMax's ten published B200 layouts
-  p.context_bytes = 1.06e9;          // beyond PyTorch's on an H100 before the first all-to-all (NVIDIA/nccl issue 1685)
+  p.context_bytes = 1.06e9;          // beyond PyTorch's on an H100 before the first all-to-all (NVIDIA/nccl#1685)
   p.all_to_all_bytes = 3.28e9;       // what the first all-to-all of 8 ranks adds (the same issue: 4.34 - 1.06 GB)
-  p.communicator_bytes = 388 * MiB;  // each further group of one process (sgl-project/sglang pull request 35538)
+  p.communicator_bytes = 388 * MiB;  // each further group of one process (sgl-project/sglang#35538)
   return p;
 }
 

@@ -1,5 +1,6 @@
 #include "platform/stack_profile.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -85,30 +86,29 @@ std::string family_of_stack(std::string_view name) {
   return std::string(release ? name.substr(0, at) : name);
 }
 
+namespace {
+
+// The entry of this name, else the first one of its family, else a default one; `known` is true only of its own entry.
+template <class Entry>
+Entry entry_of(const std::vector<Entry>& entries, std::string Entry::*name, std::string_view wanted,
+               const std::string& family, bool* known) {
+  const auto named = [&](std::string_view as) {
+    return std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.*name == as; });
+  };
+  const auto own = named(wanted);
+  if (known) *known = own != entries.end();
+  const auto found = own != entries.end() ? own : named(family);
+  return found != entries.end() ? *found : Entry{};
+}
+
+}  // namespace
+
 DeviceEfficiency StackProfile::device(std::string_view wanted, bool* known) const {
-  if (known) *known = false;
-  const std::string family = family_of_device(wanted);
-  const DeviceEntry* found = nullptr;
-  for (const DeviceEntry& d : devices)
-    if (d.device == wanted || (!found && d.device == family)) {
-      found = &d;
-      if (known) *known = d.device == wanted;
-      if (d.device == wanted) break;
-    }
-  return found ? found->values : DeviceEfficiency{};
+  return entry_of(devices, &DeviceEntry::device, wanted, family_of_device(wanted), known).values;
 }
 
 StackBehaviour StackProfile::stack(std::string_view wanted, bool* known) const {
-  if (known) *known = false;
-  const std::string family = family_of_stack(wanted);
-  const StackEntry* found = nullptr;
-  for (const StackEntry& s : stacks)
-    if (s.name == wanted || (!found && s.name == family)) {
-      found = &s;
-      if (known) *known = s.name == wanted;
-      if (s.name == wanted) break;
-    }
-  return found ? found->values : StackBehaviour{};
+  return entry_of(stacks, &StackEntry::name, wanted, family_of_stack(wanted), known).values;
 }
 
 StackProfile parse_stack_profile(const std::string& toml, const std::string& file_name) {

@@ -2,15 +2,21 @@
 
 namespace trireme::plan {
 
-Phase inside_node(const NodeShape& shape, Rows rows, Senders senders) {
-  Phase phase{.name = "local"};
+Phase on_node(const NodeShape& shape, Senders senders, Phase named, const ParcelsBetween& parcels) {
   for (int node = 0; node < shape.num_nodes(); ++node)
     for (int step = 0; step < shape.ranks(node); ++step)
       for (int l = 0; l < shape.ranks(node); ++l) {
         const int from = shape.first(node) + l, to = shape.counterpart(node, l + step);
-        if (senders.contains(from)) phase.transfers.push_back({from, to, {{{.first = from}, {.first = to}, rows}}});
+        if (!senders.contains(from)) continue;
+        Transfer t{from, to, parcels(from, to)};
+        if (!t.parcels.empty()) named.transfers.push_back(std::move(t));
       }
-  return phase;
+  return named;
+}
+
+Phase inside_node(const NodeShape& shape, Rows rows, Senders senders) {
+  return on_node(shape, senders, {.name = "local"},
+                 [&](int from, int to) { return std::vector<Parcel>{{{.first = from}, {.first = to}, rows}}; });
 }
 
 Phase to_counterparts(const NodeShape& shape, Rows rows, Senders senders) {

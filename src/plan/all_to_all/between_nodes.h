@@ -1,10 +1,18 @@
 // The phases that HALO, deduplication and the all-gather have in common.
 #pragma once
+#include <functional>
+#include <vector>
+
 #include "plan/all_to_all/node_shape.h"
 #include "plan/all_to_all/pattern.h"
 #include "plan/all_to_all/senders.h"
 
 namespace trireme::plan {
+
+// What every sender has for each member of its own node, itself included: parcels(from, to), no transfer where there are
+// none. Members start at different places, so that no receiver is everybody's first.
+using ParcelsBetween = std::function<std::vector<Parcel>(int from, int to)>;
+Phase on_node(const NodeShape& shape, Senders senders, Phase named, const ParcelsBetween& parcels);
 
 // Blocks for the own node, from their source.
 Phase inside_node(const NodeShape& shape, Rows rows, Senders senders);

@@ -12,17 +12,11 @@ namespace {
 // Inside each node: what its members have of `held(member)` (ascending sources) goes to the members that it is for.
 template <class Held>
 Phase redistribution(const NodeShape& shape, Senders senders, const Held& held, int after) {
-  Phase phase{.name = "redistribute", .after = {after}};
-  for (int node = 0; node < shape.num_nodes(); ++node)
-    for (int step = 0; step < shape.ranks(node); ++step)
-      for (int l = 0; l < shape.ranks(node); ++l) {
-        const int from = shape.first(node) + l;
-        if (!senders.contains(from)) continue;
-        Transfer t{from, shape.counterpart(node, l + step), {}};
-        for (const Members& sources : progressions(held(from))) t.parcels.push_back({sources, {.first = t.to}});
-        if (!t.parcels.empty()) phase.transfers.push_back(std::move(t));
-      }
-  return phase;
+  return on_node(shape, senders, {.name = "redistribute", .after = {after}}, [&](int from, int to) {
+    std::vector<Parcel> parcels;
+    for (const Members& sources : progressions(held(from))) parcels.push_back({sources, {.first = to}});
+    return parcels;
+  });
 }
 
 }  // namespace
