@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -29,8 +30,16 @@ struct Options {
 
 const char* const unknown_quality =
     "Ranked by speed at an equal budget. Which of them learns best is not known here: loss at equal parameters differs "
-    "with "
-    "depth, width, number of experts and attention, and only training tells.";
+    "with depth, width, number of experts and attention, and only training tells.";
+
+const char* const active_is_free =
+    "No --active was given: architectures that use fewer of their parameters for a token train faster, so the smallest "
+    "lead. With --active they are of equal work a token.";
+
+// With a budget of parameters alone, a candidate's work a token is free.
+bool compares_unequal_work(const Options& o) {
+  return o.flops == 0 && o.active_B == 0;
+}
 
 struct Line {
   const search::Candidate& candidate;
@@ -82,7 +91,9 @@ nlohmann::json design_json(const Options& o, const ChosenQuestion& chosen,
     }
     list.push_back(j);
   }
-  return {{"candidates", list}, {"assumptions", chosen.assumptions}, {"not_known", unknown_quality}};
+  nlohmann::json j = {{"candidates", list}, {"assumptions", chosen.assumptions}, {"not_known", unknown_quality}};
+  if (compares_unequal_work(o)) j["note"] = active_is_free;
+  return j;
 }
 
 std::string design_text(const Options& o, const ChosenQuestion& chosen,
@@ -115,7 +126,8 @@ std::string design_text(const Options& o, const ChosenQuestion& chosen,
       if (!c.reasons.empty()) return out + fmt::format("  {}: {}\n", c.model.name, c.reasons[0]);
     return out;
   }
-  return out + "\n" + table.text() + "\n" + unknown_quality + "\n";
+  out += "\n" + table.text() + "\n" + unknown_quality + "\n";
+  return compares_unequal_work(o) ? out + active_is_free + "\n" : out;
 }
 
 std::string design_csv(const Options& o, const ChosenQuestion& chosen,
@@ -152,14 +164,23 @@ void design_command(const Options& o, const Context& context) {
                                     .flops_per_token = o.flops > 0 ? o.flops / o.tokens : 0,
                                     .tolerance = o.tolerance};
   const std::vector<model::ModelSpec> models = search::architectures(budget, space);
+  if (models.empty() && o.total_B > 1e6)
+    fail("--params", fmt::format("{}", o.total_B), "billions of parameters: 100 is 100e9");
   if (models.empty())
     fail(o.flops > 0 ? "--flops" : "--params", fmt::format("{}", o.flops > 0 ? o.flops : o.total_B),
          "no architecture comes within the tolerance: try another --active, --layers, --hidden or a wider --tolerance");
   const ChosenQuestion chosen = choose_question(o.question, context, models.front());
-  const auto progress = [](const search::DesignProgress& p) {
-    if (p.done % 10 == 0)
-      std::fputs(fmt::format("designing: {} of {}, best step {:.3f} s\n", p.done, p.all, p.best_step_s).c_str(),
-                 stderr);
+  using Clock = std::chrono::steady_clock;
+  auto shown = Clock::now();
+  const auto progress = [&shown](const search::DesignProgress& p) {
+    if (Clock::now() - shown < std::chrono::seconds(1)) return;
+    shown = Clock::now();
+    std::fputs(
+        (p.searching ? fmt::format("searching: architecture {} of {} by its bound, best step {}\n", p.done, p.all,
+                                   p.best_step_s > 0 ? fmt::format("{:.3f} s", p.best_step_s) : "none yet")
+                     : fmt::format("bounding: architecture {} of {}\n", p.done, p.all))
+            .c_str(),
+        stderr);
   };
   const auto candidates =
       search::design(chosen.question, models, {.top = o.top, .threads = o.threads, .progress = progress});

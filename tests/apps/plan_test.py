@@ -143,6 +143,13 @@ class Design(Case):
         self.assertIn("--params or --flops", self.refused(*base))
         self.assertIn("--tokens", self.refused(*base, "--flops", 1e24))
         self.assertIn("no architecture", self.refused(*base, "--params", 30, "--active", 29))
+        self.assertIn("billions", self.refused(*base, "--params", 100e9))
+
+    def test_says_that_work_a_token_is_not_equal(self):
+        base = ("design", "--platform", "dgx_h100", "--devices", 64, "--params", 30, "--hidden", 2048, "--layers", 24, "--set",
+                "layout.pp=1", "layout.tp=1", "layout.cp=1", "layout.etp=1", "layout.schedule=1f1b", "layout.swap=[]")
+        self.assertIn("--active", json.loads(self.trireme(*base, "--json").stdout)["note"])
+        self.assertNotIn("note", json.loads(self.trireme(*base, "--active", 3, "--json").stdout))
 
 
 if __name__ == "__main__":

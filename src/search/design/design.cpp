@@ -8,7 +8,7 @@ std::vector<Candidate> design(const Question& question, const std::vector<model:
                               const DesignOptions& options) {
   std::vector<Candidate> candidates;
   Question q = question;
-  DesignProgress progress{.done = 0, .all = 2 * static_cast<int>(models.size())};
+  DesignProgress progress{.all = static_cast<int>(models.size())};
   const auto one_done = [&] {
     ++progress.done;
     if (options.progress) options.progress(progress);
@@ -21,6 +21,7 @@ std::vector<Candidate> design(const Question& question, const std::vector<model:
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.bound_s < b.bound_s; });
+  progress.searching = true, progress.done = 0;
   std::vector<double> found;  // steps of the best so far, ascending
   for (Candidate& c : candidates) {
     const double cut_off = static_cast<int>(found.size()) >= options.top ? found[options.top - 1] : 0;

@@ -14,9 +14,11 @@ struct Candidate {
   std::vector<std::string> reasons;  // where nothing fits
 };
 
+// First every candidate is bounded, then those that may be among the best are searched.
 struct DesignProgress {
-  int done = 0, all = 0;
-  double best_step_s = 0;
+  bool searching = false;  // the second pass
+  int done = 0, all = 0;   // candidates of this pass
+  double best_step_s = 0;  // 0: none yet
 };
 
 struct DesignOptions {
