@@ -41,4 +41,31 @@ Fabric fabric_of(const platform::PlatformSpec& platform, const plan::NodeShape& 
   return fabric;
 }
 
+Fabric fabric_of(const platform::Datasheet& sheet, const plan::NodeShape& shape, double message_s) {
+  const auto& ranks = shape.ranks_of_node();
+  const int of_node = *std::max_element(ranks.begin(), ranks.end());
+  const int nodes = shape.nodes_per_group() > 0 ? shape.nodes_per_group() : shape.num_nodes();
+  const auto level = [&](int index, const char* what) -> const platform::FabricLevel& {
+    if (index < 0 || index >= static_cast<int>(sheet.levels.size()))
+      throw ConfigError({.key = "datasheet.level", .allowed = std::string("has none for ") + what});
+    return sheet.levels[static_cast<std::size_t>(index)];
+  };
+  const auto wire = [&](const platform::FabricLevel& l) {
+    return Wire{.latency_s = l.latency_s, .message_s = message_s, .bytes_per_s = l.bytes_per_s};
+  };
+  Fabric fabric;
+  const int inner = sheet.level_of(of_node);
+  fabric.node = wire(level(inner, "a node"));
+  if (shape.num_nodes() == 1) return fabric;
+  const int middle = std::max(inner + 1, sheet.level_of(of_node * nodes));
+  const platform::FabricLevel& group = level(middle, "a group of nodes");
+  fabric.group = fabric.beyond = wire(group);
+  fabric.cards_per_node = std::max(1, of_node / group.devices_per_port);
+  if (shape.num_groups() == 1) return fabric;
+  const platform::FabricLevel& beyond = level(middle + 1, "groups of nodes");
+  fabric.beyond = wire(beyond);
+  fabric.uplink_bytes_per_s = beyond.taper * beyond.bytes_per_s * fabric.cards_per_node * nodes;
+  return fabric;
+}
+
 }  // namespace trireme::sim

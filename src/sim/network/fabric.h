@@ -15,10 +15,19 @@ struct Wire {
   bool operator==(const Wire&) const = default;
 };
 
+// How what leaves a group of nodes is spread over the links that make its uplink, equally wide ones.
+enum class Trunks {
+  together,        // as one link: adaptive routes
+  by_group,        // a link to each other group: minimal routes of a dragonfly
+  by_destination,  // num_trunks links to as many spine switches, by the destination's node: d-mod-k of a fat tree
+};
+
 struct Fabric {
   Wire node, group, beyond;       // by plan::Reach
   int cards_per_node = 1;         // network cards; a node's members are spread over them in order
   double uplink_bytes_per_s = 0;  // of all that leaves a group of nodes, each way; 0: no limit of its own
+  Trunks trunks = Trunks::together;
+  int num_trunks = 1;  // of by_destination
   const Wire& wire(plan::Reach reach) const {
     return reach == plan::Reach::node ? node : reach == plan::Reach::group ? group : beyond;
   }
@@ -29,5 +38,10 @@ struct Fabric {
 // the nearest number of ranks), else a link alone with the bandwidth of its largest message, each message of a member
 // behind the one before. ConfigError where a level that the shape needs has neither.
 Fabric fabric_of(const platform::PlatformSpec& platform, const plan::NodeShape& shape);
+
+// From a data sheet. A node, a group and all beyond are its levels whose units hold as many devices as a node and a group
+// of the shape have; beyond is a level further out, and its taper makes the uplink. Data sheets give no time for a message
+// of a member's own: `message_s`. ConfigError where there are too few levels.
+Fabric fabric_of(const platform::Datasheet& sheet, const plan::NodeShape& shape, double message_s);
 
 }  // namespace trireme::sim
