@@ -99,7 +99,7 @@ json answer_json(const LayoutAnswer& a, bool explain) {
                  {"reduce_s", t.reduce_s},
                  {"gather_s", t.gather_s},
                  {"optimizer_s", t.optimizer_s},
-                 {"swap_delay_s", a.layout->swap_delay_s},
+                 {"swap_delay_s", a.layout->time.swap_s},
                  {"bubble_fraction", t.bubble},
                  {"slowest_stage", t.slowest_stage}};
     j["memory"] = memory_json(a);

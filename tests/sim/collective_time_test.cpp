@@ -37,13 +37,13 @@ TEST(CollectiveTime, AllToAllCarriesEachLevelsPart) {
   EXPECT_DOUBLE_EQ(all_to_all_s(two_levels(), {16, 1}, 1600), 80);
 }
 
-TEST(CollectiveTime, DeduplicationSendsARowOnceToANode) {
-  // 4 nodes, 8 choices: 4 (1 - (3/4)^8) = 3.5995 nodes are visited.
-  EXPECT_NEAR(expected_units(4, 8), 3.5995, 1e-4);
-  // 100 rows of 8 bytes to 8 experts each are 6,400 bytes flat. Once a node: 100 x 8 x 3.5995 x 3/4 / 10 B/s.
-  EXPECT_NEAR(dedup_exchange_s(two_levels(), {32, 1}, 6400, 8, 8), 100 * 8 * 3.5995 * 0.75 / 10, 0.01);
-  // Routing limited to two nodes sends at most there.
-  EXPECT_NEAR(dedup_exchange_s(two_levels(), {32, 1}, 6400, 8, 2), 100 * 8 * 2 * 0.75 / 10, 1e-9);
+TEST(CollectiveTime, EightMessagesShareALatency) {
+  Machine m = two_levels();
+  m.levels[1].latency_s = 2;
+  // 8 nodes of 8: 63 peers, 56 of them outside; a tree of 6 steps is less than 63 / 8 latencies.
+  EXPECT_DOUBLE_EQ(all_to_all_s(m, {64, 1}, 0), 2 * 63.0 / 8);
+  // 7 peers, one a node: a tree of three steps.
+  EXPECT_DOUBLE_EQ(all_to_all_s(m, {8, 8}, 0), 2 * 3);
 }
 
 TEST(CollectiveTime, AMeshReachesPeersOverTheirOwnLinks) {

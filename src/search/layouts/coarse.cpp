@@ -1,11 +1,11 @@
 #include "search/layouts/coarse.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "plan/pipeline/generators.h"
 #include "search/layouts/layout_rules.h"
-#include "sim/estimate/expert_load.h"
 #include "sim/estimate/memory.h"
 #include "sim/estimate/memory_pieces.h"
 
@@ -101,6 +101,8 @@ double CoarseBounds::cell_s() {
   const model::ModelSpec& m = setting_.model;
   const plan::LayoutSpec& given = question_.base.layout;
   const bool overlap = question_.is_given("layout.overlap.experts") ? given.overlap.experts : setting_.layout.ep > 1;
+  const bool may_join =
+      !question_.is_given("layout.schedule") || given.schedule == "merged_1f1b" || given.schedule == "dualpipe_v";
   const auto least = [&](const std::string& pattern) {
     const Exchange& e = exchange(pattern, overlap);
     PassTime forward, backward, head_forward, head_backward;
@@ -112,21 +114,18 @@ double CoarseBounds::cell_s() {
       sum(ends_.mtp_projection, m.mtp_depth, head_forward, head_backward);
     }
     forward += head_forward, backward += head_backward;
+    if (setting_.execution.frozen_weights) backward = head_backward = {};
     // A wall time is a norm of its parts: that of a sum is at most the sum of those of its pieces, and one stage has at
     // least the mean. The stage with the head has at least that.
-    const double all =
-        sim::wall_s(forward, machine) + (setting_.execution.frozen_weights ? 0 : sim::wall_s(backward, machine));
-    const double head = sim::wall_s(head_forward, machine) +
-                        (setting_.execution.frozen_weights ? 0 : sim::wall_s(head_backward, machine));
-    return std::max(all / setting_.layout.pp, head);
+    const auto least_s = [&](PassTime f, const PassTime& b) {
+      if (!overlap || !may_join) return sim::wall_s(f, machine) + sim::wall_s(b, machine);
+      return sim::joined_lower_bound_s(f += b, machine);
+    };
+    return std::max(least_s(forward, backward) / setting_.layout.pp, least_s(head_forward, head_backward));
   };
-  double best = 0;
-  if (question_.is_given("layout.all_to_all")) {
-    best = least(given.all_to_all);
-  } else {
-    best = least("flat");
-    if (setting_.layout.ep > 1) best = std::min(best, least("dedup"));
-  }
+  double best = std::numeric_limits<double>::infinity();
+  for (const std::string& pattern : patterns_of(question_, setting_.layout.ep, setting_.layout.etp))
+    best = std::min(best, least(pattern));
   return best * double(setting_.batch.num_micro_batches(setting_.layout.dp)) * (1 + machine.noise) * (1 - 1e-12);
 }
 
@@ -203,7 +202,7 @@ const std::vector<sim::PieceTime>& CoarseBounds::pieces() {
   Pieces& p = pieces_[traffic ? 1 : 0];
   // Traffic depends on the shards and on what runs beside compute: it is priced anew.
   if (p.ready && !traffic) return p.times;
-  sim::price_pieces(setting_, question_.target.machine, shape_, kind_times_, ends_, p.times);
+  sim::price_pieces(setting_, question_.target.machine, shape_, kind_times_, ends_, p.times, {});
   p.ready = true;
   return p.times;
 }
@@ -228,27 +227,12 @@ double CoarseBounds::bytes(const States& states) {
   return sim::memory_lower_bound(setting_, question_.target.memory);
 }
 
-double CoarseBounds::swap_delay_s(const States& states) {
+double CoarseBounds::seconds_with_copies(const States& states) {
   apply(states, setting_);
-  const plan::LayoutSpec& l = setting_.layout;
-  const sim::Machine& machine = question_.target.machine;
-  if (!l.swap.has(plan::Swap::activations) || machine.host_bytes <= 0) return 0;
-  sim::LayerTable table(setting_, question_.target.memory,
-                        sim::heaviest_rank(setting_.load, setting_.model.moe.num_experts, l.ep), false);
-  const auto& times = pieces();
-  const bool v = l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v";
-  const int count = l.pp * l.virtual_stages;
-  double worst = 0;
-  for (int stage = 0; stage < l.pp; ++stage) {
-    double delay = 0;
-    for (int chunk = 0; chunk < l.virtual_stages; ++chunk) {
-      const int p = v && chunk == 1 ? 2 * l.pp - 1 - stage : chunk * l.pp + stage;
-      const double copy = sim::piece_memory(table, sim::piece_at(setting_, p, count)).host / machine.host_bytes;
-      delay += std::max(0.0, copy - times[p].forward_s) + std::max(0.0, copy - times[p].input_s - times[p].weight_s);
-    }
-    worst = std::max(worst, delay);
-  }
-  return worst * double(setting_.batch.num_micro_batches(l.dp));
+  sim::swapped_bytes(setting_, question_.target.memory, static_cast<int>(shape_.pieces.size()), host_bytes_);
+  if (host_bytes_.empty()) return seconds(states);
+  sim::price_pieces(setting_, question_.target.machine, shape_, kind_times_, ends_, copying_, host_bytes_);
+  return sim::step_lower_bound_s(setting_, question_.target.machine, shape_, copying_);
 }
 
 }  // namespace trireme::search

@@ -42,9 +42,8 @@ class CoarseBounds {
   const sim::Setting& setting(const States& states);
   int most_layers_of_a_piece() const;
 
-  // Bytes that a rank swaps out and in again cost time where they take longer than the compute beside them: seconds of
-  // the step of the stage that loses most. Of the layout of everything that was entered.
-  double swap_delay_s(const States& states);
+  // As seconds(), with what swapped activations' copies add where they take longer than the compute beside them.
+  double seconds_with_copies(const States& states);
 
  private:
   struct Exchange {  // how the experts' messages travel: what changes a cell's works
@@ -76,6 +75,8 @@ class CoarseBounds {
     std::vector<sim::PieceTime> times;
   };
   std::array<Pieces, 2> pieces_;  // without and with sharded parameters' traffic
+  std::vector<sim::PieceTime> copying_;
+  std::vector<double> host_bytes_;
 };
 
 }  // namespace trireme::search

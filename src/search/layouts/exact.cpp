@@ -8,8 +8,8 @@ namespace trireme::search {
 
 std::shared_ptr<const ReadySchedule> ScheduleShelf::get(const sim::Setting& s) {
   const plan::LayoutSpec& l = s.layout;
-  const std::string key =
-      fmt::format("{} {} {} {}", l.schedule, l.pp, l.virtual_stages, s.batch.num_micro_batches(l.dp));
+  const std::string key = fmt::format("{} {} {} {} {}", l.schedule, l.pp, l.virtual_stages,
+                                      s.batch.num_micro_batches(l.dp), l.micro_batch_group);
   {
     const std::lock_guard lock(mutex_);
     if (const auto at = ready_.find(key); at != ready_.end()) return at->second;
@@ -25,7 +25,7 @@ std::shared_ptr<const ReadySchedule> ScheduleShelf::get(const sim::Setting& s) {
 }
 
 Estimate estimate(const Question& q, const sim::Setting& setting, ScheduleShelf& shelf, sim::GridWorkspace& workspace,
-                  double swap_delay_s, bool infeasible_too) {
+                  bool infeasible_too) {
   Estimate out;
   out.setting = setting;
   const auto ready = shelf.get(setting);
@@ -38,11 +38,7 @@ Estimate estimate(const Question& q, const sim::Setting& setting, ScheduleShelf&
   out.needed_bytes = memory.needed_bytes();
   out.headroom_bytes = t.capacity_bytes - out.needed_bytes;
   if (!out.feasible && !infeasible_too) return out;
-  out.time = sim::StepModel(setting, ready->grid).evaluate(t.machine, workspace);
-  out.swap_delay_s = swap_delay_s;
-  out.time.step_s += swap_delay_s;
-  out.time.tokens_per_s_per_device = double(setting.batch.global_batch) * double(setting.batch.sequence_length) /
-                                     out.time.step_s / setting.num_devices;
+  out.time = sim::StepModel(setting, ready->grid, t.memory).evaluate(t.machine, workspace);
   return out;
 }
 

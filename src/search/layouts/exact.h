@@ -16,8 +16,7 @@ struct Estimate {
   sim::Setting setting;
   bool feasible = false;
   std::vector<std::string> reasons;  // why not
-  sim::StepTime time;                // step_s with swap_delay_s in it; unset where a rule is broken
-  double swap_delay_s = 0;           // copies to and from host memory that compute does not hide
+  sim::StepTime time;                // unset where a rule is broken
   double needed_bytes = 0;           // of the heaviest stage
   double headroom_bytes = 0;         // of the device's memory
   double tokens_per_s() const { return time.tokens_per_s_per_device * setting.num_devices; }
@@ -29,8 +28,8 @@ struct ReadySchedule {
   std::shared_ptr<const sim::CompiledGrid> grid;
 };
 
-// Schedules by name, stages, chunks and micro-batches, made once and shared by threads. Holds at most so many slots,
-// then starts over.
+// Schedules by name, stages, chunks, micro-batches and their groups, made once and shared by threads. Holds at most so
+// many slots, then starts over.
 class ScheduleShelf {
  public:
   explicit ScheduleShelf(double most_slots = 8e6) : most_slots_(most_slots) {}
@@ -44,7 +43,7 @@ class ScheduleShelf {
 
 // Of a setting that breaks no rule. With memory that does not fit, time is estimated only where `infeasible_too`.
 Estimate estimate(const Question& question, const sim::Setting& setting, ScheduleShelf& shelf,
-                  sim::GridWorkspace& workspace, double swap_delay_s, bool infeasible_too = false);
+                  sim::GridWorkspace& workspace, bool infeasible_too = false);
 
 // The memory of an estimate's layout with its breakdown and its curve.
 sim::MemoryEstimate memory_of(const Question& question, const sim::Setting& setting, ScheduleShelf& shelf);

@@ -135,10 +135,25 @@ const std::vector<LayoutRule>& schedule_rules() {
                             s.layout.virtual_stages, s.model.num_layers);
        }},
       {"layout.schedule",
-       [](const Setting& s) { return !interleaves(s) || divides(s.layout.pp, s.batch.num_micro_batches(s.layout.dp)); },
+       [](const Setting& s) {
+         return !interleaves(s) || s.layout.micro_batch_group > 0 ||
+                divides(s.layout.pp, s.batch.num_micro_batches(s.layout.dp));
+       },
        [](const Setting& s) {
          return fmt::format("{}: {} micro-batches are no multiple of {} stages", s.layout.schedule,
                             s.batch.num_micro_batches(s.layout.dp), s.layout.pp);
+       }},
+      {"layout.micro_batch_group",
+       [](const Setting& s) {
+         const std::int64_t group = s.layout.micro_batch_group, all = s.batch.num_micro_batches(s.layout.dp);
+         return !interleaves(s) || group == 0 ||
+                (group >= s.layout.pp && group <= all && (all % group == 0 || all % group >= s.layout.pp));
+       },
+       [](const Setting& s) {
+         return fmt::format(
+             "{}: groups of {} of {} micro-batches on {} stages; a group, the last one too, has at least "
+             "one for each stage",
+             s.layout.schedule, s.layout.micro_batch_group, s.batch.num_micro_batches(s.layout.dp), s.layout.pp);
        }},
       {"layout.stage_layers",
        [](const Setting& s) {

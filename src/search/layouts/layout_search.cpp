@@ -69,8 +69,13 @@ class Search {
     cells_ = cells_of(question_);
     result_.cells = static_cast<long long>(cells_.size());
     for (const bool staged : {false, true})
-      for (const bool exchanges : {false, true})
-        families_[staged][exchanges] = families_of(question_, {.pp = staged ? 2 : 1, .ep = exchanges ? 2 : 1});
+      for (const int reach : {0, 1, 2}) {
+        const int far = std::min(1 << 20, 2 * node_devices(question_.target));
+        families_[staged][reach] = families_of(question_, {.pp = staged ? 2 : 1,
+                                                           .ep = reach == 0   ? 1
+                                                                 : reach == 1 ? 2
+                                                                              : far});
+      }
     for (int n = 0; n <= question_.base.model.num_layers; ++n)
       recomputations_.push_back(recomputations_of(question_, n));
     best_of_cell_.assign(cells_.size(), infinity);
@@ -110,7 +115,9 @@ class Search {
       if (f) std::rethrow_exception(f);
   }
 
-  const std::vector<Family>& families(const Cell& c) const { return families_[c.pp > 1][c.ep > 1]; }
+  const std::vector<Family>& families(const Cell& c) const {
+    return families_[c.pp > 1][c.ep <= 1 ? 0 : leaves_node(question_, c.ep, c.etp) ? 2 : 1];
+  }
 
   void bound_cells() {
     std::vector<double> bounds(cells_.size());
@@ -238,9 +245,8 @@ class Search {
   bool open_leaf(Worker& w, const Node& node, const States& s, Opened& out) {
     CoarseBounds& b = w.bounds;
     if (!holds(schedule_rules(), b.setting(s))) return true;
-    const double delay = b.swap_delay_s(s);
-    if (node.bound_s + delay > cut_off_) return false;
-    out.estimate = estimate(question_, b.setting(s), shelf_, w.workspace, delay);
+    if (s.swap.has(plan::Swap::activations) && b.seconds_with_copies(s) > cut_off_) return false;
+    out.estimate = estimate(question_, b.setting(s), shelf_, w.workspace);
     if (!out.estimate->feasible) out.frugal.see(out.estimate->needed_bytes, node);
     return out.estimate->feasible;
   }
@@ -361,8 +367,7 @@ class Search {
       result_.reasons = broken_rules(b.setting());
       return;
     }
-    result_.closest = estimate(question_, b.setting(states[least]), shelf_, workers_[0]->workspace,
-                               b.swap_delay_s(states[least]), true);
+    result_.closest = estimate(question_, b.setting(states[least]), shelf_, workers_[0]->workspace, true);
     result_.reasons = result_.closest->reasons;
     if (result_.reasons.empty())
       result_.reasons = {fmt::format("the most frugal layout needs {:.1f} GB of {:.1f}",
@@ -378,7 +383,7 @@ class Search {
   std::vector<std::unique_ptr<Worker>> workers_;
   ScheduleShelf shelf_;
   std::vector<Cell> cells_;
-  std::array<std::array<std::vector<Family>, 2>, 2> families_;  // [several stages][several expert ranks]
+  std::array<std::array<std::vector<Family>, 3>, 2> families_;  // [several stages][one, several expert ranks, nodes]
   std::vector<std::vector<Recomputation>> recomputations_;      // by the layers of the largest piece
   std::priority_queue<Node, std::vector<Node>, std::greater<>> queue_;
   std::vector<double> best_of_cell_;

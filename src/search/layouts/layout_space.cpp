@@ -39,6 +39,24 @@ int innermost_devices(const Target& target) {
   return std::isfinite(devices) ? static_cast<int>(devices) : 1 << 20;
 }
 
+int node_devices(const Target& target) {
+  int level = 0;
+  while (level + 1 < target.machine.num_levels && target.machine.levels[level + 1].inside) ++level;
+  const double devices = target.machine.num_levels > 0 ? target.machine.levels[level].devices : 1;
+  return std::isfinite(devices) ? static_cast<int>(devices) : 1 << 20;
+}
+
+bool leaves_node(const Question& q, int ep, int etp) {
+  return ep > 1 && std::int64_t{1} * ep * etp > node_devices(q.target);
+}
+
+std::vector<std::string> patterns_of(const Question& q, int ep, int etp) {
+  if (q.is_given("layout.all_to_all")) return {q.base.layout.all_to_all};
+  if (ep <= 1) return {"flat"};
+  if (!leaves_node(q, ep, etp)) return {"flat", "dedup"};
+  return {"flat", "dedup", "halo", "allgather_a2a"};
+}
+
 std::vector<Cell> cells_of(const Question& q) {
   const Setting& b = q.base;
   const model::ModelSpec& m = b.model;
@@ -77,9 +95,7 @@ std::vector<Family> families_of(const Question& q, const Cell& cell) {
   std::vector<Family> out;
   const auto schedules = choices(q, "layout.schedule", given.schedule, plan::schedule_names());
   const bool exchanges = cell.ep > 1;
-  const auto patterns =
-      choices<std::string>(q, "layout.all_to_all", given.all_to_all,
-                           exchanges ? std::vector<std::string>{"flat", "dedup"} : std::vector<std::string>{"flat"});
+  const auto patterns = patterns_of(q, cell.ep, cell.etp);
   const auto splits =
       choices(q, "layout.stage_layers", Split::as_given,
               cell.pp == 1 ? std::vector<Split>{Split::even}

@@ -53,7 +53,12 @@ void apply(const Family& family, sim::Setting& setting);  // but for the layers 
 void apply(const Recomputation& recomputation, sim::Setting& setting);
 void apply(const States& states, sim::Setting& setting);
 
-// Devices of the innermost unit that has several.
+// Devices of the innermost unit that has several, and of a node.
 int innermost_devices(const Target& target);
+int node_devices(const Target& target);
+
+// The patterns that experts' messages may take: those whose price differs. On one node that is flat or deduplicated.
+bool leaves_node(const Question& question, int ep, int etp);
+std::vector<std::string> patterns_of(const Question& question, int ep, int etp);
 
 }  // namespace trireme::search

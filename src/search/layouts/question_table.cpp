@@ -66,7 +66,7 @@ std::int64_t default_global_batch(std::int64_t devices) {
 }  // namespace
 
 const std::vector<std::string>& priced_patterns() {
-  static const std::vector<std::string> names = {"flat", "dedup", "allgather"};
+  static const std::vector<std::string> names = {"flat", "halo", "allgather_a2a", "dedup", "allgather"};
   return names;
 }
 

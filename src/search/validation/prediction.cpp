@@ -33,8 +33,8 @@ std::vector<PreparedRow> prepare(const std::vector<Row>& rows, const FindModel& 
     for (const auto& m : models)
       if (m->setting() == s) p.model = m;
     if (p.model) continue;
-    auto& grid = grids[fmt::format("{} {} {} {}", s.layout.schedule, s.layout.pp, s.layout.virtual_stages,
-                                   s.batch.num_micro_batches(s.layout.dp))];
+    auto& grid = grids[fmt::format("{} {} {} {} {}", s.layout.schedule, s.layout.pp, s.layout.virtual_stages,
+                                   s.batch.num_micro_batches(s.layout.dp), s.layout.micro_batch_group)];
     try {
       if (!grid) grid = sim::compile_grid(s);
       p.model = std::make_shared<sim::StepModel>(s, grid);

@@ -26,31 +26,31 @@ GroupPlace place_of(const plan::LayoutSpec& l, Axis axis) {
   return {};
 }
 
-namespace {
-
-// Members of the group in one unit of the level.
-double members(const MachineLevel& level, const GroupPlace& g) {
+double members_of(const MachineLevel& level, const GroupPlace& g) {
   return std::clamp(level.devices / g.stride, 1.0, g.size);
 }
 
-// What a device of the group reaches on this level: on a mesh only the links to its peers in the group.
-double bandwidth(const MachineLevel& level, const GroupPlace& g) {
+// On a mesh only the links to its peers in the group.
+double bandwidth_of(const MachineLevel& level, const GroupPlace& g) {
   if (!level.mesh) return level.bytes_per_s;
-  const double peers = members(level, g) - 1;
+  const double peers = members_of(level, g) - 1;
   return level.bytes_per_s * std::min(1.0, std::max(1.0, peers) / (level.devices - 1));
 }
 
-}  // namespace
+double latency_s(const MachineLevel& level, double peers) {
+  constexpr double in_flight = 8;
+  return level.latency_s * std::max(std::log2(peers + 1), peers / in_flight);
+}
 
 double ring_gather_s(const Machine& m, const GroupPlace& g, double bytes) {
   if (g.size <= 1) return 0;
   const double moved = bytes * (g.size - 1) / g.size;
   double inner = 1, time = 0, latency = 0;
   for (int i = 0; i < m.num_levels && inner < g.size; ++i) {
-    const double here = members(m.levels[i], g);
+    const double here = members_of(m.levels[i], g);
     if (here > inner) {
       // All members of a unit of the level before carry the ring out of it together.
-      time = std::max(time, moved / (bandwidth(m.levels[i], g) * inner));
+      time = std::max(time, moved / (bandwidth_of(m.levels[i], g) * inner));
       // Within the first level a step is a flag in a peer's memory; across it a message. Trees keep long rings from
       // paying a step for each member: at most 32.
       const double steps = std::min(32.0, here / inner - 1);
@@ -69,39 +69,15 @@ double all_to_all_s(const Machine& m, const GroupPlace& g, double bytes) {
   if (g.size <= 1) return 0;
   double inner = 1, time = 0, latency = 0;
   for (int i = 0; i < m.num_levels && inner < g.size; ++i) {
-    const double here = members(m.levels[i], g);
+    const double here = members_of(m.levels[i], g);
     if (here > inner) {
-      time = std::max(time, bytes * (g.size - inner) / g.size / bandwidth(m.levels[i], g));
-      latency = std::max(latency, m.levels[i].latency_s * std::log2(here));
+      time = std::max(time, bytes * (g.size - inner) / g.size / bandwidth_of(m.levels[i], g));
+      // Beyond the first level each peer is a message of its own; within it all lie in one another's reach.
+      latency = std::max(latency, i == 0 ? m.levels[i].latency_s * std::log2(here) : latency_s(m.levels[i], here - 1));
       inner = here;
     }
   }
   return time + latency;
-}
-
-double expected_units(double units, double top_k) {
-  return units * (1 - std::pow(1 - 1 / units, top_k));
-}
-
-double dedup_exchange_s(const Machine& m, const GroupPlace& g, double bytes, double top_k, double max_units) {
-  if (g.size <= 1) return 0;
-  const double inner = members(m.levels[0], g);
-  // A row goes once to each rank that has some of its experts.
-  const double copies = bytes / top_k * expected_units(g.size, top_k);
-  if (inner >= g.size || m.num_levels < 2) return all_to_all_s(m, g, copies);
-  const double units = g.size / inner;
-  const double visited = std::min(expected_units(units, top_k), max_units);
-  const double row_bytes = bytes / top_k;
-  const int level = m.num_levels > 1 ? 1 : 0;
-  // Outside: one copy a visited foreign unit. Inside: every row but those for the device itself.
-  double outside = row_bytes * visited * (units - 1) / units / bandwidth(m.levels[level], g);
-  for (int i = level + 1; i < m.num_levels; ++i) {
-    const double here = members(m.levels[i - 1], g);
-    if (here < g.size)
-      outside = std::max(outside, row_bytes * visited * (g.size - here) / g.size / bandwidth(m.levels[i], g));
-  }
-  const double inside = inner > 1 ? copies * (inner - 1) / inner / bandwidth(m.levels[0], g) : 0;
-  return std::max(outside, inside) + m.levels[level].latency_s * std::log2(g.size);
 }
 
 double send_s(const Machine& m, double distance, double bytes) {

@@ -3,19 +3,32 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/estimate/collective_time.h"
+#include "sim/estimate/exchange_time.h"
 
 namespace trireme::sim {
 
 PassTime& PassTime::operator+=(const PassTime& o) {
   matmul += o.matmul, attention += o.attention, memory += o.memory, gaps += o.gaps;
   collectives += o.collectives, beside += o.beside, launches += o.launches;
+  exchanges += o.exchanges, outside += o.outside, inside += o.inside, apart += o.apart;
   return *this;
 }
 
 PassTime PassTime::operator*(double by) const {
-  return {matmul * by, attention * by, memory * by, gaps * by, collectives * by, beside * by, launches * by};
+  return {matmul * by,   attention * by, memory * by,  gaps * by,   collectives * by, beside * by,
+          launches * by, exchanges * by, outside * by, inside * by, apart * by};
 }
+
+namespace {
+
+ExchangeTime exchange_of(const Work& w, const Setting& s, const Machine& machine) {
+  const model::RouterSpec& r = s.model.moe.router;
+  return exchange_time(
+      s.layout.all_to_all, machine, place_of(s.layout, w.axis),
+      {.bytes = w.message, .top_k = double(r.top_k), .max_nodes = double(r.num_groups > 1 ? r.top_groups : r.top_k)});
+}
+
+}  // namespace
 
 double price(const Work& w, const Setting& s, const Machine& machine) {
   switch (w.kind) {
@@ -40,12 +53,8 @@ double price(const Work& w, const Setting& s, const Machine& machine) {
       return all_reduce_s(machine, group, w.message);
     case CollectiveKind::all_to_all:
       return all_to_all_s(machine, group, w.message);
-    case CollectiveKind::exchange: {
-      if (s.layout.all_to_all == "flat") return all_to_all_s(machine, group, w.message);
-      const model::RouterSpec& r = s.model.moe.router;
-      const double most = r.num_groups > 1 ? r.top_groups : r.top_k;
-      return dedup_exchange_s(machine, group, w.message, r.top_k, most);
-    }
+    case CollectiveKind::exchange:
+      return exchange_of(w, s, machine).alone_s;
     case CollectiveKind::send:
       return send_s(machine, group.stride, w.message);
   }
@@ -68,7 +77,18 @@ LayerTime layer_time(const WorkList& works, const Setting& s, const Machine& mac
   LayerTime out;
   for (const Work& w : works) {
     PassTime t;
-    const double seconds = price(w, s, machine);
+    double seconds = 0;
+    if (w.kind == WorkKind::collective && w.beside && w.part == Part::exchange) {
+      // A gather of whole tokens takes the links of all levels on its way.
+      ExchangeTime e;
+      if (w.collective == CollectiveKind::exchange)
+        e = exchange_of(w, s, machine);
+      else
+        e.alone_s = e.outside_s = price(w, s, machine);
+      t.exchanges = e.alone_s, t.outside = e.outside_s, t.inside = e.inside_s;
+    } else {
+      seconds = price(w, s, machine);
+    }
     switch (w.kind) {
       case WorkKind::matmul:
         t.matmul = seconds;
@@ -80,10 +100,11 @@ LayerTime layer_time(const WorkList& works, const Setting& s, const Machine& mac
         t.memory = seconds;
         break;
       case WorkKind::collective:
-        (w.beside ? t.beside : t.collectives) = seconds;
+        (w.beside ? t.beside : t.collectives) = seconds;  // of exchanges beside another micro-batch nothing
         break;
     }
     if (w.kind != WorkKind::collective) t.gaps = w.launches * machine.operation_s;
+    if (w.apart) t.apart = t.compute();
     // Where the host reads routed counts it has launched nothing ahead: the device waits for the launches of a few
     // kernels.
     if (s.execution.reads_counts && moe && w.part == Part::exchange && w.pass == WorkPass::forward)
@@ -95,14 +116,42 @@ LayerTime layer_time(const WorkList& works, const Setting& s, const Machine& mac
   return out;
 }
 
-double wall_s(const PassTime& p, const Machine& machine) {
+namespace {
+
+// `messages` of which `hideable` may run beside compute.
+double wall_s(const PassTime& p, double messages, double hideable, const Machine& machine) {
   const double compute = p.compute();
-  const double device = compute + p.collectives + p.beside - machine.overlap * std::min(p.beside, compute);
+  const double device = compute + p.collectives + messages - machine.overlap * std::min(hideable, compute);
   // Neither runs ahead of the other all the time: a smooth maximum of the two.
   const double host = p.launches * machine.launch_s;
   if (host <= 0 || device <= 0) return std::max(host, device);
   const double ratio = std::min(host, device) / std::max(host, device), squared = ratio * ratio;
   return std::max(host, device) * std::sqrt(std::sqrt(1 + squared * squared));
+}
+
+}  // namespace
+
+double wall_s(const PassTime& p, const Machine& machine) {
+  const double messages = p.beside + p.exchanges;
+  return wall_s(p, messages, messages, machine);
+}
+
+double alone_s(const PassTime& p, const Machine& machine) {
+  return wall_s(p, p.beside + p.exchanges, p.beside + std::min(p.exchanges, p.apart), machine);
+}
+
+double pair_s(const PassTime& forward, const PassTime& backward, const Machine& machine) {
+  PassTime sum = forward;
+  sum += backward;
+  const double exchanges = std::max({sum.outside, sum.inside, forward.exchanges, backward.exchanges});
+  const double beside_the_other = std::min(forward.exchanges, backward.compute()) +
+                                  std::min(backward.exchanges, forward.compute() + backward.apart);
+  return wall_s(sum, sum.beside + exchanges, sum.beside + std::min(exchanges, beside_the_other), machine);
+}
+
+double joined_lower_bound_s(const PassTime& sum, const Machine& machine) {
+  const double messages = sum.beside + std::max(sum.outside, sum.inside);
+  return wall_s(sum, messages, messages, machine);
 }
 
 }  // namespace trireme::sim

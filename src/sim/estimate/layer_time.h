@@ -14,6 +14,11 @@ struct PassTime {
   double collectives = 0;                        // in which compute waits
   double beside = 0;                             // collectives that run beside compute
   double launches = 0;                           // not in a captured graph
+  // Experts' messages that run beside another micro-batch, where a schedule joins one's forward with another's
+  // backward: one after another; how long they keep the links outside and inside nodes busy; and the compute of their
+  // own micro-batch that needs none of them (the shared expert, weight gradients of routed ones).
+  double exchanges = 0, outside = 0, inside = 0;
+  double apart = 0;
   double compute() const { return matmul + attention + memory + gaps; }
   PassTime& operator+=(const PassTime& o);
   PassTime operator*(double by) const;
@@ -32,7 +37,17 @@ LayerTime layer_time(const WorkList& works, const Setting& setting, const Machin
                      plan::RecomputeSet recompute, bool moe);
 
 // The wall time of a pass: compute and what it waits for; collectives beside compute cost what `overlap` leaves of them
-// and all that is longer than the compute; never less than the host needs to launch it all.
+// and all that is longer than the compute; never less than the host needs to launch it all. Exchanges beside another
+// micro-batch are hidden behind their own one's compute here: schedules that do not join cut a micro-batch for that.
 double wall_s(const PassTime& pass, const Machine& machine);
+
+// In a schedule that joins (Pangu's Adaptive Pipe Overlap, arXiv 2505.04519; MindSpeed's and DualPipe's order). A slot
+// without a partner hides its exchanges behind `apart` only. In a pair each half's exchanges travel while the other
+// computes, and share links: those outside and those inside nodes work at the same time. What `overlap` leaves of what
+// is hidden is the contention.
+double alone_s(const PassTime& pass, const Machine& machine);
+double pair_s(const PassTime& forward, const PassTime& backward, const Machine& machine);
+// Never above the sum of slots and pairs that together do what `sum` holds.
+double joined_lower_bound_s(const PassTime& sum, const Machine& machine);
 
 }  // namespace trireme::sim

@@ -212,7 +212,10 @@ void add_moe(WorkBuilder& b) {
     b.matmul("projection from the experts' width", Part::experts, R, D, width);
   }
   // A deduplicating dispatch takes tokens as they are; what it brings is copied to each of its experts' rows once.
-  const bool dedup = s.layout.all_to_all != "flat" && ep > 1;
+  const bool dedup = (s.layout.all_to_all == "dedup" || s.layout.all_to_all == "allgather") && ep > 1;
+  // HALO packs rows by the node that they go to; a gather between nodes leaves every node with all of its counterparts'
+  // tokens, whose sums are scattered in the combine.
+  if (s.layout.all_to_all == "halo" && ep > 1) b.elementwise("rows packed by node", Part::permute, sent * width, 2, 2, 2);
   if (!dedup) b.elementwise("permutation", Part::permute, sent * width, 2, 2, 4);
   if (s.layout.ep > 1) b.exchange(sent * width);
   if (s.layout.etp > 1) {
@@ -228,11 +231,14 @@ void add_moe(WorkBuilder& b) {
   }
   if (dedup || (experts > 1 && ep > 1)) b.elementwise("rows sorted by expert", Part::permute, rows * width, 2, 2, 2);
   b.feed_forward(Part::experts, rows / experts, width, double(moe.expert_ffn) / etp, experts);
+  b.weight_gradients_apart(Part::experts);
   if (dedup || (experts > 1 && ep > 1)) b.elementwise("rows sorted back", Part::permute, rows * width, 2, 2, 2);
   if (!dedup) b.elementwise("unpermutation and weighting", Part::permute, sent * width, 2, 3, 4);
   if (moe.shared_ffn > 0) {
     add_tensor_in(b, D);
+    b.set_apart(true);
     b.feed_forward(Part::experts, b.tokens.attention, D, double(moe.shared_ffn) / s.layout.tp, 1);
+    b.set_apart(false);
     add_tensor_out(b);
   }
   b.residual();

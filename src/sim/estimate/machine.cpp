@@ -61,7 +61,8 @@ Machine make_machine(const platform::PlatformSpec& platform, const platform::Dev
     m.levels[i] = {.devices = l.devices > 0 ? l.devices : std::numeric_limits<double>::infinity(),
                    .latency_s = l.latency_s,
                    .bytes_per_s = l.device_bytes_per_s() * (inside ? device.node_link : device.network_link),
-                   .mesh = l.shape == "mesh"};
+                   .mesh = l.shape == "mesh",
+                   .inside = inside};
   }
   return m;
 }

@@ -16,6 +16,7 @@ struct MachineLevel {
   double latency_s = 0;
   double bytes_per_s = 0;  // of a device while all send, efficiency included
   bool mesh = false;       // bandwidth is the sum of links to each peer
+  bool inside = false;     // of a node: no network card in between
 };
 
 struct Machine {

@@ -60,6 +60,11 @@ int LayerBuilder::moe(int n, int outer) {
   // Rows collected from, or before they are reduced to, the ranks that split an expert.
   const double over_etp = z.etp > 1 ? row(z.rows / z.etp, width) : 0;
 
+  // Patterns in two steps hold rows between them: HALO what it packs and what it hands out, a gather between nodes the
+  // tokens of other nodes (no more than the rows, or the pattern would not pay) and the rows that its node keeps.
+  const std::string& pattern = setting.layout.all_to_all;
+  const double between = z.ep > 1 && (pattern == "halo" || pattern == "allgather_a2a") ? 2 * row(z.rows_sent, width) : 0;
+
   const Routed sent = route(n, width, outer);
   int shared = none;
   if (m.shared_ffn > 0) shared = dense(n, m.shared_ffn, outer, shared_activation, true);
@@ -71,8 +76,8 @@ int LayerBuilder::moe(int n, int outer) {
               .in = {sent.rows, sent.scores},
               .out = {received.rows, received.scores},
               .group = outer,
-              .forward_workspace = over_etp,
-              .backward_workspace = over_etp});
+              .forward_workspace = over_etp + between,
+              .backward_workspace = over_etp + between});
   }
   Routed input = received;
   if (sorts) {
@@ -103,8 +108,8 @@ int LayerBuilder::moe(int n, int outer) {
               .in = {to_combine},
               .out = {y},
               .group = outer,
-              .forward_workspace = over_etp,
-              .backward_workspace = over_etp});
+              .forward_workspace = over_etp + between,
+              .backward_workspace = over_etp + between});
   }
   int out = tape.tensor("routed output", split(width));
   Tape::Operator unpermute{.name = "unpermute", .in = {y}, .out = {out}, .group = outer};

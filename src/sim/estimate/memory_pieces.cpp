@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "sim/estimate/expert_load.h"
 
 namespace trireme::sim {
 
@@ -125,6 +126,13 @@ PieceMemory piece_memory(LayerTable& table, const Piece& piece) {
   });
   out.weight_peak += out.weight_held;
   return out;
+}
+
+void swapped_bytes(const Setting& setting, const platform::MemoryProfile& profile, int count, std::vector<double>& out) {
+  out.clear();
+  if (!setting.layout.swap.has(plan::Swap::activations)) return;
+  LayerTable table(setting, profile, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep), false);
+  for (int p = 0; p < count; ++p) out.push_back(piece_memory(table, piece_at(setting, p, count)).host);
 }
 
 }  // namespace trireme::sim

@@ -54,6 +54,10 @@ struct PieceMemory {
 };
 PieceMemory piece_memory(LayerTable& table, const Piece& piece);
 
+// Bytes that a micro-batch swaps out, by piece of `count`; `out`, whose memory is reused, stays empty where the layout
+// swaps no activations.
+void swapped_bytes(const Setting& setting, const platform::MemoryProfile& profile, int count, std::vector<double>& out);
+
 // Whether the layer at this place of a piece is recomputed.
 bool recomputed_at(const Setting& setting, int place);
 

@@ -71,7 +71,23 @@ double shard_s(const Setting& s, const Machine& machine, double dense, double ex
   return seconds;
 }
 
+// Sums of each shard over the sets of shards.
+double replicas_s(const Machine& machine, GroupPlace all, int degree, double bytes) {
+  if (degree <= 0 || degree >= all.size) return 0;
+  return all_reduce_s(machine, {all.size / degree, all.stride * degree}, bytes / degree);
+}
+
 }  // namespace
+
+bool joins(const plan::LayoutSpec& l) {
+  return l.overlap.experts && (l.schedule == "merged_1f1b" || l.schedule == "dualpipe_v");
+}
+
+double joined_s(const PieceTime& forward, const PieceTime& backward, const Machine& machine) {
+  PassTime b = backward.input;
+  b += backward.weight;
+  return std::max({pair_s(forward.forward, b, machine), forward.copy_s, backward.copy_s});
+}
 
 void shape_step(const Setting& s, StepShape& out) {
   const plan::LayoutSpec& l = s.layout;
@@ -109,7 +125,7 @@ void shape_step(const Setting& s, StepShape& out) {
 }
 
 PieceTime piece_time(const Setting& s, const Machine& machine, const StepShape& shape, const PieceShape& piece,
-                     std::span<const LayerTime> kinds, const EndTimes& ends) {
+                     std::span<const LayerTime> kinds, const EndTimes& ends, double host_bytes) {
   PieceTime out;
   const auto add = [&](const LayerTime& t, double count) {
     out.forward += t.pass[0] * count;
@@ -136,12 +152,14 @@ PieceTime piece_time(const Setting& s, const Machine& machine, const StepShape& 
     (l.overlap.gradients ? out.input.beside : out.input.collectives) +=
         shard_s(s, machine, piece.dense, piece.experts, s.precision.reduce_bytes);
   }
-  out.forward_s = wall_s(out.forward, machine);
+  const auto wall = joins(l) ? alone_s : static_cast<double (*)(const PassTime&, const Machine&)>(wall_s);
+  out.forward_s = wall(out.forward, machine);
   // Hiding is judged over both halves of the backward, which a schedule that joins them runs as one.
   PassTime backward = out.input;
   backward += out.weight;
-  out.weight_s = wall_s(out.weight, machine);
-  out.input_s = std::max(wall_s(backward, machine) - out.weight_s, 0.0);
+  out.weight_s = wall(out.weight, machine);
+  out.input_s = std::max(wall(backward, machine) - out.weight_s, 0.0);
+  if (host_bytes > 0 && machine.host_bytes > 0) out.copy_s = host_bytes / machine.host_bytes;
   return out;
 }
 
@@ -155,6 +173,10 @@ UpdateTime update_time(const Setting& s, const Machine& machine, double dense, d
     out.reduce_s = shard_s(s, machine, dense, experts, p.reduce_bytes) * (l.sharding == plan::Sharding::none ? 2 : 1);
     if (l.sharding != plan::Sharding::none) out.gather_s = shard_s(s, machine, dense, experts, p.gather_bytes);
   }
+  if (l.sharding != plan::Sharding::none)
+    out.reduce_s +=
+        replicas_s(machine, place_of(l, Axis::data), l.shard_degree, dense * p.reduce_bytes) +
+        replicas_s(machine, place_of(l, Axis::expert_data), l.expert_shard_degree, experts * p.reduce_bytes);
   const bool sharded = l.sharding != plan::Sharding::none;
   const double of_data = sharded ? shard_group(l, Axis::data, l.shard_degree).size : 1;
   const double of_experts = sharded ? shard_group(l, Axis::expert_data, l.expert_shard_degree).size : 1;
@@ -168,8 +190,13 @@ UpdateTime update_time(const Setting& s, const Machine& machine, double dense, d
         s.execution.newton_schulz_flops_per_s > 0 ? s.execution.newton_schulz_flops_per_s : machine.flops_16;
     out.optimizer_s += busiest_owner_flops(s) / rate;
   }
-  if (l.swap.has(plan::Swap::optimizer) && machine.host_bytes > 0)
-    out.optimizer_s = std::max(out.optimizer_s, elements * (p.master_bytes + p.moment_bytes) / machine.host_bytes);
+  if (l.swap.has(plan::Swap::optimizer) && machine.host_bytes > 0) {
+    // In slices: each comes in while the one before is updated and the one before that goes out, both ways of the link
+    // at once. The first one's way in, or the last one's way out, is beside nothing.
+    constexpr double slices = 16;
+    const double copy_s = elements * (p.master_bytes + p.moment_bytes) / machine.host_bytes;
+    out.optimizer_s = std::max(out.optimizer_s, copy_s) + copy_s / slices;
+  }
   return out;
 }
 

@@ -1,6 +1,7 @@
 // A setting cut into pieces of the model, and what a piece costs a rank: its passes for one micro-batch, its gradients'
 // reduction, its parameters' gathering and its optimizer step.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <span>
 #include <vector>
@@ -43,13 +44,29 @@ struct EndTimes {
 };
 
 struct PieceTime {
-  PassTime forward, input, weight;  // input: with what is computed again
-  double forward_s = 0, input_s = 0, weight_s = 0;
+  PassTime forward, input, weight;                  // input: with what is computed again
+  double forward_s = 0, input_s = 0, weight_s = 0;  // of compute and messages
+  double copy_s = 0;  // of swapped activations over the host's link: out beside the forward, in beside the backward
+  // A slot is as long as the longer of what it computes and what it copies.
+  double forward_slot_s() const { return std::max(forward_s, copy_s); }
+  double input_slot_s() const { return std::max(input_s, copy_s); }
+  double backward_slot_s() const { return std::max(input_s + weight_s, copy_s); }
+  double copies_not_hidden_s() const {
+    return std::max(0.0, copy_s - forward_s) + std::max(0.0, copy_s - (input_s + weight_s));
+  }
 };
+// `host_bytes`: swapped out by a micro-batch.
 PieceTime piece_time(const Setting& setting, const Machine& machine, const StepShape& shape, const PieceShape& piece,
-                     std::span<const LayerTime> kinds, const EndTimes& ends);
+                     std::span<const LayerTime> kinds, const EndTimes& ends, double host_bytes = 0);
 
-// Of a stage with these parameters, before any of it is hidden.
+// Whether the layout's schedule joins forwards with backwards, each half's exchanges beside the other's compute.
+bool joins(const plan::LayoutSpec& layout);
+
+// Of the slot that joins them: pair_s, or as long as the copies of either half take (the link goes both ways at once).
+double joined_s(const PieceTime& forward, const PieceTime& backward, const Machine& machine);
+
+// Of a stage with these parameters, before any of it is hidden. With hybrid shards a gradient is scattered over the
+// ranks of one set of shards, and each shard is then summed over the sets.
 struct UpdateTime {
   double reduce_s = 0, gather_s = 0, optimizer_s = 0;
 };

@@ -32,41 +32,53 @@ double step_lower_bound_s(const Setting& s, const Machine& machine, BoundWorkspa
                 .head = time_of(add_head_work, s, machine, w.works),
                 .mtp_projection = {}};
   if (s.model.mtp_depth > 0) ends.mtp_projection = time_of(add_mtp_projection_work, s, machine, w.works);
-  price_pieces(s, machine, w.shape, w.kinds, ends, w.pieces);
+  price_pieces(s, machine, w.shape, w.kinds, ends, w.pieces, {});
   return step_lower_bound_s(s, machine, w.shape, w.pieces);
 }
 
 void price_pieces(const Setting& s, const Machine& machine, const StepShape& shape, std::span<const LayerTime> kinds,
-                  const EndTimes& ends, std::vector<PieceTime>& pieces) {
+                  const EndTimes& ends, std::vector<PieceTime>& pieces, std::span<const double> host_bytes) {
   pieces.clear();
   for (std::size_t p = 0; p < shape.pieces.size(); ++p) {
     const PieceShape& piece = shape.pieces[p];
-    const bool as_before = p > 1 && !piece.head && piece.layers == shape.pieces[p - 1].layers && piece.dense == shape.pieces[p - 1].dense;
-    pieces.push_back(as_before ? pieces.back() : piece_time(s, machine, shape, piece, kinds, ends));
+    const double host = host_bytes.empty() ? 0 : host_bytes[p];
+    const bool as_before = p > 1 && !piece.head && piece.layers == shape.pieces[p - 1].layers &&
+                           piece.dense == shape.pieces[p - 1].dense &&
+                           (host_bytes.empty() || host == host_bytes[p - 1]);
+    pieces.push_back(as_before ? pieces.back() : piece_time(s, machine, shape, piece, kinds, ends, host));
   }
 }
 
-double step_lower_bound_s(const Setting& s, const Machine& machine, const StepShape& shape, std::span<const PieceTime> pieces) {
+double step_lower_bound_s(const Setting& s, const Machine& machine, const StepShape& shape,
+                          std::span<const PieceTime> pieces) {
   const plan::LayoutSpec& l = s.layout;
   const bool v_shape = l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v";
   const bool joined = l.schedule != "zero_bubble_h1" && !v_shape;  // the last slot of a stage is a whole backward
+  const bool pairs = joins(l);
   const double micro_batches = double(s.batch.num_micro_batches(l.dp));
   double end = 0, fill = 0, drain = 0;
   for (int stage = 0; stage < l.pp; ++stage) {
     double work = 0, forward = 0, backward = 0, dense = 0, experts = 0;
+    PassTime all;
+    double copies = 0;
     for (int chunk = 0; chunk < l.virtual_stages; ++chunk) {
       const int p = piece_at(l, v_shape, stage, chunk);
       const PieceTime& t = pieces[p];
       forward += t.forward_s, backward += t.input_s + t.weight_s;
       dense += shape.pieces[p].dense, experts += shape.pieces[p].experts;
+      work += t.forward_slot_s() + t.backward_slot_s();
+      if (!pairs) continue;
+      all += t.forward, all += t.input, all += t.weight;
+      copies += t.copy_s;  // in a pair one half's way out and the other's way in are beside one another
     }
-    work = micro_batches * (forward + backward);
+    if (pairs) work = std::max(joined_lower_bound_s(all, machine), copies);
+    work *= micro_batches;
     const UpdateTime update = exposed(s, machine, update_time(s, machine, dense, experts), forward, backward);
     const double pipeline = (fill + work) * (1 + machine.noise);
     const double after = update.reduce_s + update.gather_s + update.optimizer_s;
     end = std::max({end, pipeline + after, joined ? (fill + work + drain) * (1 + machine.noise) : 0});
-    fill += pieces[stage].forward_s;
-    if (joined) drain += pieces[stage].input_s + pieces[stage].weight_s;
+    fill += pieces[stage].forward_slot_s();
+    if (joined) drain += pieces[stage].backward_slot_s();
   }
   // Sums in another order than the grid's differ by rounding.
   return end * (1 - 1e-12);

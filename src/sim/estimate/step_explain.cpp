@@ -62,10 +62,11 @@ std::vector<EstimateTerm> StepModel::explain(const Machine& machine) const {
   const std::vector<PieceTime> times = piece_times(machine);
   const double micro_batches = double(setting_.batch.num_micro_batches(setting_.layout.dp));
   Terms terms(setting_, machine);
-  double listed = 0, gaps = 0;
+  double listed = 0, gaps = 0, copies = 0;
   for (const int p : piece_of_[step.slowest_stage]) {
     if (p < 0) continue;
     const PieceShape& piece = shape_.pieces[p];
+    copies += times[p].copies_not_hidden_s() * micro_batches;
     for (std::size_t k = 0; k < works_.size(); ++k) {
       const LayerKind& kind = shape_.kinds[k];
       const double extra = piece.head && static_cast<int>(k) == shape_.mtp_kind ? setting_.model.mtp_depth : 0;
@@ -80,6 +81,7 @@ std::vector<EstimateTerm> StepModel::explain(const Machine& machine) const {
     for (const PassTime* t : {&times[p].forward, &times[p].input, &times[p].weight}) gaps += t->gaps * micro_batches;
   }
   terms.put("between kernels", gaps, "kernels times the device's operation time, and waits for routed counts");
+  terms.put("copies to and from host memory not hidden", copies, "swapped bytes over the host's link, beside compute");
   std::vector<EstimateTerm> out = terms.take();
   for (const EstimateTerm& t : out) listed += t.seconds;
   std::stable_sort(out.begin(), out.end(),

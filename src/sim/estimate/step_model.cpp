@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "plan/pipeline/generators.h"
 #include "sim/estimate/collective_time.h"
+#include "sim/estimate/memory_pieces.h"
 
 namespace trireme::sim {
 
@@ -17,7 +18,8 @@ namespace {
 plan::Schedule schedule_of(const Setting& s, std::int64_t micro_batches) {
   return plan::make_schedule(s.layout.schedule, {.num_stages = s.layout.pp,
                                                  .num_micro_batches = static_cast<int>(micro_batches),
-                                                 .num_chunks = s.layout.virtual_stages});
+                                                 .num_chunks = s.layout.virtual_stages,
+                                                 .micro_batch_group = s.layout.micro_batch_group});
 }
 
 }  // namespace
@@ -31,12 +33,14 @@ std::shared_ptr<const CompiledGrid> compile_grid(const Setting& s) {
   return std::make_shared<CompiledGrid>(compile(schedule_of(s)));
 }
 
-StepModel::StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid)
+StepModel::StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid,
+                     const platform::MemoryProfile& memory)
     : setting_(setting), grid_(std::move(grid)) {
   if (!grid_) grid_ = compile_grid(setting_);
   const plan::LayoutSpec& l = setting_.layout;
-  // Where the pieces lie does not depend on the number of micro-batches.
-  const plan::Schedule schedule = schedule_of(setting_, l.pp);
+  // Where the pieces lie does not depend on the number of micro-batches, nor on how they are grouped.
+  const plan::Schedule schedule =
+      plan::make_schedule(l.schedule, {.num_stages = l.pp, .num_micro_batches = l.pp, .num_chunks = l.virtual_stages});
   piece_of_.assign(l.pp, std::vector<int>(grid_->num_chunks, -1));
   for (int s = 0; s < l.pp; ++s)
     for (int c = 0; c < grid_->num_chunks; ++c) piece_of_[s][c] = plan::piece_of(schedule, s, c);
@@ -46,6 +50,7 @@ StepModel::StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid>
   add_embedding_work(setting_, embed_);
   add_head_work(setting_, head_);
   if (setting_.model.mtp_depth > 0) add_mtp_projection_work(setting_, mtp_);
+  swapped_bytes(setting_, memory, static_cast<int>(shape_.pieces.size()), host_bytes_);
 }
 
 std::vector<PieceTime> StepModel::piece_times(const Machine& machine) const {
@@ -58,7 +63,9 @@ std::vector<PieceTime> StepModel::piece_times(const Machine& machine) const {
                       .head = layer_time(head_, setting_, machine, {}, false),
                       .mtp_projection = layer_time(mtp_, setting_, machine, {}, false)};
   std::vector<PieceTime> times;
-  for (const PieceShape& p : shape_.pieces) times.push_back(piece_time(setting_, machine, shape_, p, kinds, ends));
+  for (std::size_t p = 0; p < shape_.pieces.size(); ++p)
+    times.push_back(
+        piece_time(setting_, machine, shape_, shape_.pieces[p], kinds, ends, host_bytes_.empty() ? 0 : host_bytes_[p]));
   return times;
 }
 
@@ -81,11 +88,20 @@ GridCosts StepModel::grid_costs(const Machine& machine, const std::vector<PieceT
     for (int c = 0; c < chunks; ++c)
       if (const int p = piece_of_[s][c]; p >= 0) {
         const int cell = s * chunks + c;
-        costs.forward_s[cell] = times[p].forward_s;
-        costs.input_gradient_s[cell] = times[p].input_s;
+        costs.forward_s[cell] = times[p].forward_slot_s();
+        costs.input_gradient_s[cell] = times[p].input_slot_s();
         costs.weight_gradient_s[cell] = times[p].weight_s;
-        costs.backward_s[cell] = times[p].input_s + times[p].weight_s;
+        costs.backward_s[cell] = times[p].backward_slot_s();
       }
+  if (joins(l) && grid_->uses[static_cast<int>(UnitKind::pair)]) {
+    costs.pair_s.assign(cells * chunks, 0);
+    for (int s = 0; s < l.pp; ++s)
+      for (int f = 0; f < chunks; ++f)
+        for (int b = 0; b < chunks; ++b)
+          if (piece_of_[s][f] >= 0 && piece_of_[s][b] >= 0)
+            costs.pair_s[(s * chunks + f) * chunks + b] =
+                joined_s(times[piece_of_[s][f]], times[piece_of_[s][b]], machine);
+  }
   return costs;
 }
 
@@ -103,12 +119,14 @@ StepTime StepModel::evaluate(const Machine& machine, GridWorkspace& workspace, b
   double end = 0;
   for (int s = 0; s < setting_.layout.pp; ++s) {
     if (grid.busy_s[s] > grid.busy_s[out.slowest_stage]) out.slowest_stage = s;
-    double forward = 0, backward = 0, dense = 0, experts = 0;
+    double forward = 0, backward = 0, dense = 0, experts = 0, copies = 0;
     for (const int p : piece_of_[s])
       if (p >= 0) {
+        copies += times[p].copies_not_hidden_s();
         forward += times[p].forward_s, backward += times[p].input_s + times[p].weight_s;
         dense += shape_.pieces[p].dense, experts += shape_.pieces[p].experts;
       }
+    out.swap_s = std::max(out.swap_s, copies * double(setting_.batch.num_micro_batches(setting_.layout.dp)));
     const UpdateTime u = exposed(setting_, machine, update_time(setting_, machine, dense, experts), forward, backward);
     const double total = grid.finish_s[s] * (1 + machine.noise) + u.reduce_s + u.gather_s + u.optimizer_s;
     if (total > end) end = total, out.reduce_s = u.reduce_s, out.gather_s = u.gather_s, out.optimizer_s = u.optimizer_s;

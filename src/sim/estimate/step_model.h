@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/memory_profile.h"
 #include "sim/estimate/piece_time.h"
 #include "sim/grid/simulate_grid.h"
 
@@ -21,6 +22,7 @@ struct StepTime {
   double reduce_s = 0;    // of gradients, what is not hidden; of the stage that ends last, as the two below
   double gather_s = 0;    // of parameters, what is not hidden
   double optimizer_s = 0;
+  double swap_s = 0;      // of the makespan: copies of activations that compute does not hide, on the stage with most
   double bubble = 0;      // of the makespan of all stages, idle
   int slowest_stage = 0;  // the busiest one
   double tokens_per_s_per_device = 0;
@@ -37,10 +39,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EstimateTerm, what, seconds, source)
 
 class StepModel {
  public:
-  // The setting's layout.dp must be resolved (> 0). ConfigError (key layout.schedule, layout.stage_layers) where the
-  // layout is no schedule. `grid`: compiled before for the same schedule, stages, chunks and micro-batches; none: made
-  // here.
-  explicit StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid = nullptr);
+  // The setting's layout.dp must be resolved (> 0). ConfigError (key layout.schedule, layout.stage_layers,
+  // layout.micro_batch_group) where the layout is no schedule. `grid`: compiled before for the same schedule, stages,
+  // chunks, micro-batches and group; none: made here. `memory`: which activations there are to swap.
+  explicit StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid = nullptr,
+                     const platform::MemoryProfile& memory = {});
 
   StepTime evaluate(const Machine& machine) const;
   // `spans`: the workspace's result has the span of every slot.
@@ -61,6 +64,7 @@ class StepModel {
   std::vector<WorkList> works_;  // of each kind
   WorkList embed_, head_, mtp_;
   std::vector<std::vector<int>> piece_of_;  // [stage][chunk]; -1: empty
+  std::vector<double> host_bytes_;          // by piece; empty: nothing is swapped
   std::shared_ptr<const CompiledGrid> grid_;
 };
 

@@ -39,6 +39,7 @@ struct Work {
   Part part = Part::norm;
   bool narrow = false;         // matmul: in the setting's compute format; else in 16 bits
   bool beside = false;         // collective: the layout runs it beside compute
+  bool apart = false;          // compute that can run while its own layer's rows travel
   double m = 0, n = 0, k = 0;  // matmul: of one group
   double groups = 1;
   double flops = 0;     // of matmul and attention

@@ -15,21 +15,31 @@ bool WorkBuilder::narrow_format() const {
   return f == ComputeFormat::float8 || f == ComputeFormat::mxfp8 || f == ComputeFormat::nvfp4;
 }
 
+void WorkBuilder::add(Work work) {
+  work.apart = apart_ && work.kind != WorkKind::collective;
+  out_.add(work);
+}
+
+void WorkBuilder::weight_gradients_apart(Part part) {
+  for (int i = 0; i < out_.size; ++i)
+    if (Work& w = out_.items[i]; w.part == part && w.pass == WorkPass::weight_gradient) w.apart = true;
+}
+
 void WorkBuilder::one_matmul(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups,
                              bool narrow) {
   const double element = narrow ? 1.0 : setting.precision.activation_bytes;
-  out_.add({.what = what,
-            .kind = WorkKind::matmul,
-            .pass = pass,
-            .part = part,
-            .narrow = narrow,
-            .m = m,
-            .n = n,
-            .k = k,
-            .groups = groups,
-            .flops = 2 * m * n * k * groups,
-            .bytes = groups * (element * (m * k + n * k) + setting.precision.activation_bytes * m * n),
-            .launches = setting.execution.launches_by_expert ? groups : 1});
+  add({.what = what,
+       .kind = WorkKind::matmul,
+       .pass = pass,
+       .part = part,
+       .narrow = narrow,
+       .m = m,
+       .n = n,
+       .k = k,
+       .groups = groups,
+       .flops = 2 * m * n * k * groups,
+       .bytes = groups * (element * (m * k + n * k) + setting.precision.activation_bytes * m * n),
+       .launches = setting.execution.launches_by_expert ? groups : 1});
 }
 
 void WorkBuilder::matmul(const char* what, Part part, double m, double n, double k, double groups) {
@@ -113,16 +123,16 @@ void WorkBuilder::exchange(double elements) {
 }
 
 void WorkBuilder::memory(const char* what, Part part, WorkPass pass, double bytes, double launches) {
-  out_.add({.what = what, .kind = WorkKind::memory, .pass = pass, .part = part, .bytes = bytes, .launches = launches});
+  add({.what = what, .kind = WorkKind::memory, .pass = pass, .part = part, .bytes = bytes, .launches = launches});
 }
 
 void WorkBuilder::attention(const char* what, WorkPass pass, double flops, double launches) {
-  out_.add({.what = what,
-            .kind = WorkKind::attention,
-            .pass = pass,
-            .part = Part::core,
-            .flops = flops,
-            .launches = launches});
+  add({.what = what,
+       .kind = WorkKind::attention,
+       .pass = pass,
+       .part = Part::core,
+       .flops = flops,
+       .launches = launches});
 }
 
 void WorkBuilder::batched(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups) {
@@ -132,14 +142,14 @@ void WorkBuilder::batched(const char* what, Part part, WorkPass pass, double m, 
 
 void WorkBuilder::collective(const char* what, Part part, WorkPass pass, CollectiveKind kind, Axis axis, double message,
                              bool beside) {
-  out_.add({.what = what,
-            .kind = WorkKind::collective,
-            .pass = pass,
-            .part = part,
-            .beside = beside,
-            .collective = kind,
-            .axis = axis,
-            .message = message});
+  add({.what = what,
+       .kind = WorkKind::collective,
+       .pass = pass,
+       .part = part,
+       .beside = beside,
+       .collective = kind,
+       .axis = axis,
+       .message = message});
 }
 
 void add_embedding_work(const Setting& s, WorkList& out) {

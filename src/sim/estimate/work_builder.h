@@ -28,6 +28,11 @@ class WorkBuilder {
   void collective(const char* what, Part part, WorkPass pass, CollectiveKind kind, Axis axis, double message,
                   bool beside);
 
+  // Whatever is added from now on: Work::apart.
+  void set_apart(bool apart) { apart_ = apart; }
+  // Marks weight gradients of a part that are there already.
+  void weight_gradients_apart(Part part);
+
   double sequences() const { return double(setting.batch.micro_batch); }
 
   const Setting& setting;
@@ -37,7 +42,10 @@ class WorkBuilder {
  private:
   void one_matmul(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups, bool narrow);
   bool narrow_format() const;
+  void add(Work work);
+
   WorkList& out_;
+  bool apart_ = false;
 };
 
 }  // namespace trireme::sim
