@@ -88,7 +88,7 @@ std::string time_text(const LayoutAnswer& a, bool explain) {
   add("gradients' reduction, not hidden", t.reduce_s);
   add("parameters' gathering, not hidden", t.gather_s);
   add("optimizer", t.optimizer_s);
-  add("swapping, not hidden", a.layout->time.swap_s);
+  add("(of the pipeline: copies to the host, not hidden)", a.layout->time.swap_s);
   std::string out = "\nTime\n" + table.text();
   TextTable terms(
       {explain ? "every term of the busiest stage" : "largest terms of the busiest stage", "s a step", "from"}, true);
