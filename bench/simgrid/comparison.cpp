@@ -11,7 +11,9 @@
 namespace trireme::simgrid_bench {
 namespace {
 
-Topology topology_of(const Setting& s) { return s.topology == "fat_tree" ? Topology::fat_tree : Topology::dragonfly; }
+Topology topology_of(const Setting& s) {
+  return s.topology == "fat_tree" ? Topology::fat_tree : Topology::dragonfly;
+}
 
 sim::Fabric fabric_of(const Setting& s, const plan::NodeShape& shape) {
   const auto platform = platform::load_platform(s.platform);
@@ -20,9 +22,7 @@ sim::Fabric fabric_of(const Setting& s, const plan::NodeShape& shape) {
 
 class Watch {
  public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
 
  private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -37,7 +37,9 @@ Comparison::Comparison(const Setting& setting)
       hosts_(make_network(fabric_, shape_, topology_of(setting))),
       skewed_(skewed_counts(shape_, setting.skewed_rows, setting.seed)) {}
 
-std::vector<std::string> Comparison::patterns() const { return plan::pattern_names(shape_); }
+std::vector<std::string> Comparison::patterns() const {
+  return plan::pattern_names(shape_);
+}
 
 nlohmann::json Comparison::run(const Case& c) const {
   const bool balanced = c.counts == "balanced";

@@ -40,8 +40,8 @@ class Comparison {
   // Those that the shape can run.
   std::vector<std::string> patterns() const;
 
-  // To be called by an actor. pattern, counts, ranks, bytes_per_pair, messages, simgrid_s, sim_s, ratio (sim over SimGrid),
-  // and how long both took: simgrid_wall_s, sim_wall_s.
+  // To be called by an actor. pattern, counts, ranks, bytes_per_pair, messages, simgrid_s, sim_s, ratio (sim over
+  // SimGrid), and how long both took: simgrid_wall_s, sim_wall_s.
   nlohmann::json run(const Case& c) const;
 
  private:

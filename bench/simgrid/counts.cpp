@@ -10,7 +10,8 @@
 namespace trireme::simgrid_bench {
 
 plan::UniformRouting balanced_counts(const plan::NodeShape& shape) {
-  return plan::UniformRouting(shape.size(), static_cast<double>(shape.size()) / top_k, std::max(256, shape.size()), top_k);
+  return plan::UniformRouting(shape.size(), static_cast<double>(shape.size()) / top_k, std::max(256, shape.size()),
+                              top_k);
 }
 
 std::unique_ptr<plan::TokenRoutes> skewed_counts(const plan::NodeShape& shape, int rows, std::uint64_t seed) {

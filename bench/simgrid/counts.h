@@ -14,7 +14,8 @@ inline constexpr int top_k = 8;
 plan::UniformRouting balanced_counts(const plan::NodeShape& shape);
 
 // The same number of rows in all, of real tokens: each goes to 8 different members, drawn with weights that differ from
-// member to member (log-normal, sigma 0.5), the same for all sources. `rows` of each member for each other one on average.
+// member to member (log-normal, sigma 0.5), the same for all sources. `rows` of each member for each other one on
+// average.
 std::unique_ptr<plan::TokenRoutes> skewed_counts(const plan::NodeShape& shape, int rows, std::uint64_t seed);
 
 }  // namespace trireme::simgrid_bench

@@ -27,8 +27,8 @@ struct OwnPhase {
 
 class Run {
  public:
-  Run(const plan::Pattern& pattern, const std::vector<sg::Host*>& hosts, const plan::RowCounts& counts, double row_bytes,
-      double message_s)
+  Run(const plan::Pattern& pattern, const std::vector<sg::Host*>& hosts, const plan::RowCounts& counts,
+      double row_bytes, double message_s)
       : pattern_(pattern),
         hosts_(hosts),
         message_s_(message_s),
@@ -96,7 +96,8 @@ class Run {
       for (std::size_t i = 0; i < phases.size(); ++i) {
         if (phases[i].started || awaited_[i] != awaited) continue;
         const auto& after = pattern_.phases[i].after;
-        if (!std::all_of(after.begin(), after.end(), [&](int b) { return phases[static_cast<std::size_t>(b)].arrived; }))
+        if (!std::all_of(after.begin(), after.end(),
+                         [&](int b) { return phases[static_cast<std::size_t>(b)].arrived; }))
           continue;
         phases[i].started = true;
         post(me, i);

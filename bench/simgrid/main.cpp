@@ -1,4 +1,5 @@
-// Holds sim's price of all-to-all patterns against their execution in SimGrid on the same network: one JSON line a case.
+// Holds sim's price of all-to-all patterns against their execution in SimGrid on the same network: one JSON line a
+// case.
 #include <iostream>
 #include <memory>
 #include <string>
@@ -21,17 +22,22 @@ int run(int argc, char** argv) {
   std::vector<double> bytes{512, 4096, 32768, 262144, 4194304};
   std::vector<std::string> counts{"balanced", "skewed"};
   double message_us = 1;
-  CLI::App app{"Prices all-to-all patterns with sim and executes them in SimGrid on the same network; prints JSON lines."};
+  CLI::App app{
+      "Prices all-to-all patterns with sim and executes them in SimGrid on the same network; prints JSON lines."};
   app.add_option("--platform", setting.platform, "Platform file with a data sheet")->required();
-  app.add_option("--topology", setting.topology, "dragonfly or fat_tree")->check(CLI::IsMember({"dragonfly", "fat_tree"}));
+  app.add_option("--topology", setting.topology, "dragonfly or fat_tree")
+      ->check(CLI::IsMember({"dragonfly", "fat_tree"}));
   app.add_option("--ranks", setting.ranks, "Members")->check(CLI::PositiveNumber);
   app.add_option("--ranks-per-node", setting.ranks_per_node, "Members a node")->check(CLI::PositiveNumber);
-  app.add_option("--nodes-per-group", setting.nodes_per_group, "Nodes a group (0: one group)")->check(CLI::NonNegativeNumber);
+  app.add_option("--nodes-per-group", setting.nodes_per_group, "Nodes a group (0: one group)")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--message-us", message_us, "A member's own time for a message sent and one received")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--patterns", patterns, "Names (all that fit)")->delimiter(',');
   app.add_option("--bytes", bytes, "Bytes that a member has for each other one")->delimiter(',');
-  app.add_option("--counts", counts, "balanced, skewed or both")->delimiter(',')->check(CLI::IsMember({"balanced", "skewed"}));
+  app.add_option("--counts", counts, "balanced, skewed or both")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"balanced", "skewed"}));
   app.add_option("--rows", setting.skewed_rows, "Rows of a member for each other one where skewed, on average")
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", setting.seed, "Of skewed counts");

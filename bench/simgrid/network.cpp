@@ -16,10 +16,12 @@ using Policy = sg::Link::SharingPolicy;
 
 constexpr double tick_s = 1e-6;
 
-double node_bytes_per_s(const sim::Fabric& f) { return f.group.bytes_per_s * f.cards_per_node; }
+double node_bytes_per_s(const sim::Fabric& f) {
+  return f.group.bytes_per_s * f.cards_per_node;
+}
 
-// The most nodes that may share a switch: a dragonfly's group needs at least as many switches as there are groups, for the
-// link to group g starts at switch g.
+// The most nodes that may share a switch: a dragonfly's group needs at least as many switches as there are groups, for
+// the link to group g starts at switch g.
 int nodes_per_switch(const plan::NodeShape& shape) {
   const int nodes = shape.num_groups() > 1 ? shape.nodes_per_group() : shape.num_nodes();
   for (int n = std::min(4, nodes); n > 1; --n)
@@ -32,7 +34,8 @@ class Nodes {
   Nodes(const sim::Fabric& fabric, const plan::NodeShape& shape, std::vector<sg::Host*>& hosts)
       : fabric_(fabric), shape_(shape), hosts_(hosts) {}
 
-  std::pair<simgrid::kernel::routing::NetPoint*, simgrid::kernel::routing::NetPoint*> make(sg::NetZone* parent, int node) {
+  std::pair<simgrid::kernel::routing::NetPoint*, simgrid::kernel::routing::NetPoint*> make(sg::NetZone* parent,
+                                                                                           int node) {
     const std::string name = "node" + std::to_string(node);
     sg::NetZone* zone = sg::create_full_zone(name);
     zone->set_parent(parent);
@@ -63,8 +66,8 @@ class Nodes {
       zone->add_route(gateway, me, nullptr, nullptr, {at(card_in, card)}, false);
       for (int other = 0; other < shape_.ranks(node); ++other)
         if (other != l)
-          zone->add_route(me, host(node, other)->get_netpoint(), nullptr, nullptr, {at(port_out, l), at(port_in, other)},
-                          false);
+          zone->add_route(me, host(node, other)->get_netpoint(), nullptr, nullptr,
+                          {at(port_out, l), at(port_in, other)}, false);
     }
     zone->seal();
     return {zone->get_netpoint(), gateway};
@@ -113,7 +116,8 @@ std::vector<sg::Host*> make_network(const sim::Fabric& fabric, const plan::NodeS
     throw ConfigError({.key = "ranks", .value = to_text(shape), .allowed = "as many on each node, and in each group"});
   const int groups = shape.num_groups(), nodes = shape.num_nodes() / groups;
   if (topology == Topology::dragonfly && groups > nodes)
-    throw ConfigError({.key = "nodes-per-group", .value = std::to_string(nodes), .allowed = "at least the number of groups"});
+    throw ConfigError(
+        {.key = "nodes-per-group", .value = std::to_string(nodes), .allowed = "at least the number of groups"});
   std::vector<sg::Host*> hosts(static_cast<std::size_t>(shape.size()));
   auto builder = std::make_shared<Nodes>(fabric, shape, hosts);
   const sg::ClusterCallbacks leaves([builder](sg::NetZone* zone, const std::vector<unsigned long>&, unsigned long id) {
@@ -133,7 +137,8 @@ std::vector<sg::Host*> make_network(const sim::Fabric& fabric, const plan::NodeS
                          .allowed = "more: a link between groups is narrower than a node's cards"});
     zone = sg::create_dragonfly_zone(
         "fabric", nullptr,
-        sg::DragonflyParams({number(groups), 1}, {1, 1}, {number(nodes / of_switch), number(of_switch)}, number(of_switch)),
+        sg::DragonflyParams({number(groups), 1}, {1, 1}, {number(nodes / of_switch), number(of_switch)},
+                            number(of_switch)),
         leaves, trunk, 0, Policy::SPLITDUPLEX);
   } else if (groups == 1) {
     zone = sg::create_fatTree_zone("fabric", nullptr, sg::FatTreeParams(1, {number(nodes)}, {1}, {1}), leaves,
@@ -144,12 +149,12 @@ std::vector<sg::Host*> make_network(const sim::Fabric& fabric, const plan::NodeS
         sg::FatTreeParams(2, {number(nodes), number(groups)}, {1, number(fabric.num_trunks)}, {1, 1}), leaves,
         node_bytes_per_s(fabric), 0, Policy::SPLITDUPLEX);
   }
-  zone->get_network_model()->set_lat_factor_cb(
-      [&fabric, &shape](double, const sg::Host* from, const sg::Host* to, const std::vector<sg::Link*>&,
-                        const std::unordered_set<sg::NetZone*>&) {
-        const auto member = [](const sg::Host* h) { return std::stoi(h->get_name().substr(6)); };
-        return fabric.wire(shape.reach(member(from), member(to))).latency_s / tick_s;
-      });
+  zone->get_network_model()->set_lat_factor_cb([&fabric, &shape](double, const sg::Host* from, const sg::Host* to,
+                                                                 const std::vector<sg::Link*>&,
+                                                                 const std::unordered_set<sg::NetZone*>&) {
+    const auto member = [](const sg::Host* h) { return std::stoi(h->get_name().substr(6)); };
+    return fabric.wire(shape.reach(member(from), member(to))).latency_s / tick_s;
+  });
   zone->seal();
   return hosts;
 }

@@ -39,9 +39,9 @@ struct Fabric {
 // behind the one before. ConfigError where a level that the shape needs has neither.
 Fabric fabric_of(const platform::PlatformSpec& platform, const plan::NodeShape& shape);
 
-// From a data sheet. A node, a group and all beyond are its levels whose units hold as many devices as a node and a group
-// of the shape have; beyond is a level further out, and its taper makes the uplink. Data sheets give no time for a message
-// of a member's own: `message_s`. ConfigError where there are too few levels.
+// From a data sheet. A node, a group and all beyond are its levels whose units hold as many devices as a node and a
+// group of the shape have; beyond is a level further out, and its taper makes the uplink. Data sheets give no time for
+// a message of a member's own: `message_s`. ConfigError where there are too few levels.
 Fabric fabric_of(const platform::Datasheet& sheet, const plan::NodeShape& shape, double message_s);
 
 }  // namespace trireme::sim

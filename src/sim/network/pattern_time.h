@@ -1,8 +1,9 @@
-// How long an all-to-all takes on a fabric. Fluid: a phase lasts as long as its busiest resource - a member's own time,
-// its port on the node, its network card, its group's uplink, each way - and one latency, or one for every in_flight
-// messages where the pattern bounds them. A member's phase starts when those that it is after have ended there and its
-// senders have started theirs. Phases side by side share: the whole is never shorter than any resource's work in all
-// phases.
+// How long an all-to-all takes on a fabric. Every message is followed: a member posts a phase's steps, a receive and a
+// send each, one after another in its own time; a message waits for its latency and then has an equal part of every
+// link that it crosses (a port each way on the node, a network card, what leaves a group of nodes), each link by
+// itself. A member's phase starts when those that it is after have arrived there; in a bounded phase a step is posted
+// when the oldest has ended. Against max-min fair sharing the one thing left out is that a flow which another link
+// holds up leaves its part to others.
 #pragma once
 #include <string>
 #include <vector>
@@ -22,15 +23,16 @@ struct PhaseTime {
 struct PatternTime {
   double seconds = 0;
   std::vector<PhaseTime> phases;
-  std::string busiest;  // "network card", "node port", "messages", "uplink" or "latency": most work over all phases
+  std::string busiest;  // "network card", "node port", "messages" (a member's own time) or "uplink": the most work;
+                        // "latency" where that is less than half of the time
 };
 
-// Any counts, any shape; linear in the pattern's parcels.
+// Any counts, any shape. Linear in the parcels, n log n in the messages; linear where one phase has no bound.
 PatternTime pattern_time(const plan::Pattern& pattern, const plan::NodeShape& shape, const Fabric& fabric,
                          const plan::RowCounts& counts, double row_bytes);
 
 // Counts that are the same for all members, by generator's name: where the shape is even, one node's (or group's)
-// members stand for all, so a thousand members take no longer than eight.
+// members stand for all, exactly. The links are those of that node or group.
 PatternTime balanced_time(const std::string& pattern, const plan::NodeShape& shape, const Fabric& fabric,
                           const plan::UniformRouting& counts, double row_bytes, int in_flight = 8);
 
