@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/errors.h"
 #include "trireme/layout_report.h"
+#include "trireme/published_figures.h"
 
 namespace trireme::apps {
 
@@ -19,13 +20,9 @@ void show_progress(const search::Progress& p) {
       stderr);
 }
 
-void plan_layout(const LayoutPlanOptions& o, const Context& context) {
-  const auto need = [](bool given, const char* option, const char* what) {
-    if (!given) throw ConfigError({.key = option, .value = "", .allowed = what});
-  };
-  need(!o.question.platform.empty(), "--platform", "is missing: the machine, a file or a name such as dgx_h100");
-  need(o.question.devices > 0, "--devices", "is missing: the number of devices");
-  const ChosenQuestion chosen = choose_question(o.question, context);
+namespace {
+
+void plan_question(const LayoutPlanOptions& o, const ChosenQuestion& chosen) {
   const search::SearchResult result = search::search_layouts(
       chosen.question, {.top = o.top, .threads = o.threads, .keep_all = !o.csv.empty(), .progress = show_progress});
   LayoutAnswer answer = make_answer(chosen, result);
@@ -35,6 +32,25 @@ void plan_layout(const LayoutPlanOptions& o, const Context& context) {
   if (!o.trace.empty()) write_file_atomically(o.trace, answer_trace(answer));
   if (!o.html.empty()) write_file_atomically(o.html, answer_html(answer));
   std::fputs((o.json ? answer_json(answer, o.explain).dump(1) + "\n" : answer_text(answer, o.explain)).c_str(), stdout);
+}
+
+}  // namespace
+
+void plan_published(const LayoutPlanOptions& o, const plan::RunSpec& run, const Context& context) {
+  ChosenQuestion chosen = choose_published(run, o.question.stack, context);
+  if (!o.question.platform.empty() || o.question.devices > 0)
+    throw ConfigError(
+        {.file = run.file, .key = "--platform, --devices", .allowed = "the file of a published run says both"});
+  plan_question(o, chosen);
+}
+
+void plan_layout(const LayoutPlanOptions& o, const Context& context) {
+  const auto need = [](bool given, const char* option, const char* what) {
+    if (!given) throw ConfigError({.key = option, .value = "", .allowed = what});
+  };
+  need(!o.question.platform.empty(), "--platform", "is missing: the machine, a file or a name such as dgx_h100");
+  need(o.question.devices > 0, "--devices", "is missing: the number of devices");
+  plan_question(o, choose_question(o.question, context));
 }
 
 }  // namespace trireme::apps

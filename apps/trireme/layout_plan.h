@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "plan/run_spec.h"
 #include "search/layouts/layout_search.h"
 #include "trireme/question_choice.h"
 
@@ -15,6 +16,8 @@ struct LayoutPlanOptions {
   bool json = false, explain = false, pareto = false;
 };
 
+// A run's file with a [published] table: its layout, estimated as --model's are.
+void plan_published(const LayoutPlanOptions& options, const plan::RunSpec& run, const Context& context);
 void plan_layout(const LayoutPlanOptions& options, const Context& context);
 
 // Says on standard error how far a search is, once it has taken two seconds.

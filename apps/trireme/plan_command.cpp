@@ -44,8 +44,7 @@ void print_terms(const sim::Priced& priced) {
   std::fputs(fmt::format("  {} threads a rank\n", priced.threads).c_str(), stdout);
 }
 
-void plan_command(const Options& o) {
-  const plan::RunSpec run = plan::load_run(o.run, o.set);
+void plan_command(const plan::RunSpec& run, const Options& o) {
   model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
   const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run));
   const platform::PlatformSpec platform = choose_platform(o.platform, run);
@@ -104,12 +103,14 @@ void add_plan_command(CLI::App& app, Context& context) {
     }
     if (o.run.empty() == o.layout.question.model.empty())
       throw ConfigError({.key = "plan", .value = o.run, .allowed = "either a run's file, or --model with --platform and --devices"});
-    if (!o.run.empty()) {
-      o.platform = o.layout.question.platform;
-      return plan_command(o);
-    }
     LayoutPlanOptions& l = o.layout;
     l.question.set = o.set, l.html = o.html, l.trace = o.trace, l.json = o.json, l.explain = o.explain;
+    if (!o.run.empty()) {
+      const plan::RunSpec run = plan::load_run(o.run, o.set);
+      if (run.published) return plan_published(l, run, context);
+      o.platform = o.layout.question.platform;
+      return plan_command(run, o);
+    }
     plan_layout(l, context);
   });
 }

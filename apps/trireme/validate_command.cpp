@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
+#include "base/errors.h"
 #include "base/log.h"
 #include "model/model_table.h"
 #include "search/validation/validation.h"
 #include "trireme/commands.h"
+#include "trireme/published_figures.h"
 #include "trireme/published_rows.h"
 
 namespace trireme::apps {
@@ -12,14 +15,31 @@ namespace trireme::apps {
 namespace {
 
 struct Options {
-  std::string rows, models, stack;
+  std::vector<std::string> rows;
+  std::string models, stack;
   bool json = false;
 };
 
+void print(const nlohmann::json& j) {
+  std::fputs((j.dump(1) + "\n").c_str(), stdout);
+}
+
 void validate_command(const Options& o, const Context& context) {
-  const PublishedRows rows(context, {o.rows}, o.models);
+  const auto runs = std::count_if(o.rows.begin(), o.rows.end(), [](const std::string& p) { return is_run_path(p); });
+  if (runs == static_cast<std::ptrdiff_t>(o.rows.size())) {
+    const std::vector<search::Figure> figures = predict_figures(o.rows, o.stack, context);
+    if (o.json) return print(search::to_json(figures));
+    std::fputs(search::to_text(figures).c_str(), stdout);
+    return;
+  }
+  if (o.rows.size() > 1)
+    throw ConfigError({.key = "ROWS",
+                       .value = o.rows[1],
+                       .allowed = "one CSV file of rows, or any number of runs' files and folders"});
+  const PublishedRows rows(context, o.rows, o.models);
   const auto result = search::validate(rows.prepared(), choose_stack_profile(context, o.stack));
-  std::fputs(o.json ? (search::to_json(result).dump(1) + "\n").c_str() : search::to_text(result).c_str(), stdout);
+  if (o.json) return print(search::to_json(result));
+  std::fputs(search::to_text(result).c_str(), stdout);
 }
 
 }  // namespace
@@ -27,7 +47,11 @@ void validate_command(const Options& o, const Context& context) {
 void add_validate_command(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("validate", "Predict published measurements and print the errors.");
-  command->add_option("ROWS", options->rows, "CSV file of measurements (docs/validation.md)")->required();
+  command
+      ->add_option("ROWS", options->rows,
+                   "CSV file of measurements (docs/validation.md); or runs' files with a published figure, and "
+                   "folders of them (configs/runs/published)")
+      ->required();
   command->add_option("--models", options->models,
                       "CSV file of architectures (default: model_configs.csv beside ROWS)");
   command->add_option("--stack", options->stack,

@@ -173,7 +173,11 @@ void check(const RunSpec& run, const ConfigTable& table) {
   if (experts == 0 && l.ep > 1) table.fail("layout.ep", "must be 1: the model has no experts");
   if (experts > 0 && experts % l.ep != 0)
     table.fail("layout.ep", fmt::format("must divide model.moe.num_experts ({})", experts));
-  if (l.dp > 0 && l.dp % l.ep != 0) table.fail("layout.ep", fmt::format("must divide layout.dp ({})", l.dp));
+  const std::int64_t experts_over = std::int64_t{1} * l.cp * l.tp * l.dp;
+  if (l.dp > 0 && experts_over % (std::int64_t{1} * l.ep * l.etp) != 0)
+    table.fail("layout.ep", l.cp * l.tp * l.etp == 1
+                                ? fmt::format("must divide layout.dp ({})", l.dp)
+                                : fmt::format("times layout.etp ({}) must divide layout.dp * cp * tp ({})", l.etp, experts_over));
   const std::int64_t at_once = run.batch.micro_batch * std::max(l.dp, 1);
   if (run.batch.global_batch % at_once != 0)
     table.fail("batch.global_batch",
@@ -200,9 +204,12 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
       if (model.has(key) && !model.overridden(key))
         model.fail("file", fmt::format("give either a file or the model's own keys (found {})", model.dotted(key)));
     const fs::path path = resolve(model, "file", folder, model.string("file"));
-    // The command line's model keys change the model's file, not this one.
+    // The command line's model keys change the model's file, not this one. So do those of a published figure.
     const auto is_model = [](const std::string& o) { return o.starts_with("model.") && !o.starts_with("model.file"); };
     std::vector<std::string> of_model, of_run;
+    if (table.has("published"))
+      for (const std::string& o : table.table("published").strings_or("set", {}))
+        if (is_model(o)) of_model.push_back(o);
     std::partition_copy(overrides.begin(), overrides.end(), std::back_inserter(of_model), std::back_inserter(of_run),
                         is_model);
     table = ConfigTable::from_text(text, file_name, of_run);
@@ -218,12 +225,16 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
   table.string_or("folder", "");
   run.platform = resolve(table, "platform", folder, table.string_or("platform", ""));
   run.timeout_s = table.number_or("timeout_s", run.timeout_s, 0.1, 1e6);
-  run.layout = read_layout(table.table("layout"), training_pattern_names());
+  // What nobody has to execute may be any pattern.
+  std::vector<std::string> patterns = training_pattern_names();
+  if (table.has("published")) patterns = pattern_names(), patterns.push_back("allgather");
+  run.layout = read_layout(table.table("layout"), patterns);
   run.batch = read_batch(table.table("batch"));
   run.train = read_train(table.table("train"));
   run.data = read_data(table.table("data"), folder);
   run.checkpoint = read_checkpoint(table.table("checkpoint"), folder);
   run.device = read_device(table.table("device"));
+  if (table.has("published")) run.published = read_published(table.table("published"));
   table.finish();
   check(run, table);
   return run;
@@ -310,6 +321,7 @@ std::string to_toml(const RunSpec& run) {
   line("dtype", quoted(std::string(name_of(run.device.dtype))));
   line("reduce_dtype", quoted(std::string(name_of(run.device.reduce_dtype))));
   line("threads", run.device.threads);
+  if (run.published) out += to_toml(*run.published);
   return out;
 }
 

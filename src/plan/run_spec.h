@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "model/model_spec.h"
 #include "plan/layout_spec.h"
 #include "plan/mesh.h"
+#include "plan/published_spec.h"
 
 namespace trireme::plan {
 
@@ -85,6 +87,7 @@ struct RunSpec {
   DataSpec data;
   CheckpointSpec checkpoint;
   DeviceSpec device;
+  std::optional<PublishedSpec> published;  // with it the file is of a run that is planned, not trained
   bool operator==(const RunSpec&) const = default;
 };
 

@@ -101,6 +101,61 @@ TEST(RunSpec, WritesWhatItReads) {
   EXPECT_EQ(parse_run(to_toml(plain), plain.file), plain);
 }
 
+std::string published_run(const std::string& lines) {
+  return std::string(kRun) + "[published]\n" + lines;
+}
+const char* const kFigure = R"(value = 23.5
+unit = "mfu_percent"
+source = "a paper"
+devices = 64
+)";
+
+TEST(RunSpec, APublishedFigureIsAPartOfItsOwn) {
+  EXPECT_FALSE(parse_run(kRun, "r.toml").published);
+  const RunSpec run = parse_run(published_run(std::string(kFigure) + R"(range = [20, 25.5]
+assumed = ["a batch", "peak"]
+stack = "uncalibrated"
+set = ["model.num_layers=2", "load.cv=0.5"]
+GFLOP_per_token = 12.5
+peak_TFLOPps = 256
+[published.flops]
+square = "full"
+head = false
+)"),
+                                "configs/r.toml", {"model.num_layers=4"});
+  ASSERT_TRUE(run.published);
+  EXPECT_EQ(run.published->value, 23.5);
+  EXPECT_EQ(run.published->low, 20);
+  EXPECT_EQ(run.published->high, 25.5);
+  EXPECT_EQ(run.published->unit, FigureUnit::mfu_percent);
+  EXPECT_EQ(run.published->devices, 64);
+  EXPECT_EQ(run.published->flops_per_token, 12.5e9);
+  EXPECT_EQ(run.published->peak_flops_per_s, 256e12);
+  EXPECT_EQ(run.published->flops.square, model::AttentionSquare::full);
+  EXPECT_FALSE(run.published->flops.head);
+  EXPECT_THAT(run.published->assumed, ElementsAre("a batch", "peak"));
+  EXPECT_EQ(parse_run(to_toml(run), run.file).published, run.published);
+}
+
+TEST(RunSpec, APublishedFigureMayBeOfWhatCannotBeTrained) {
+  // Experts over lent tensor ranks: 32 of 48 x 8, which no 48 alone hold; a pattern that is priced only.
+  const std::vector<std::string> layout = {"layout.tp=8", "layout.dp=48", "layout.ep=16", "batch.global_batch=96",
+                                           "layout.all_to_all=allgather_a2a"};
+  EXPECT_EQ(parse_run(published_run(kFigure), "r.toml", layout).layout.ep, 16);
+  EXPECT_THAT(error_of(layout), HasSubstr("layout.all_to_all"));
+  EXPECT_THAT(error_of({"layout.tp=8", "layout.dp=3", "layout.etp=2", "layout.ep=16", "batch.global_batch=96"}),
+              HasSubstr("times layout.etp (2) must divide layout.dp * cp * tp (24)"));
+}
+
+TEST(RunSpec, APublishedFigureThatIsNotRight) {
+  const auto error = [&](const std::string& lines) { return error_of({}, published_run(lines)); };
+  EXPECT_THAT(error("unit = \"tflops\"\nsource = \"x\"\ndevices = 1\n"), HasSubstr("published.value"));
+  EXPECT_THAT(error(std::string(kFigure) + "range = [24, 30]\n"), HasSubstr("with the value in between"));
+  EXPECT_THAT(error(std::string(kFigure) + "sauce = 1\n"), HasSubstr("published.sauce"));
+  EXPECT_THAT(error("value = 1\nunit = \"furlongs\"\nsource = \"x\"\ndevices = 1\n"),
+              HasSubstr("must be one of tokens_per_s_per_device, tokens_per_s, tflops, mfu_percent, step_s"));
+}
+
 TEST(RunSpec, BadKeysAndTypes) {
   EXPECT_EQ(error_of({"layout.schedul=gpipe"}),
             "--set: layout.schedul = \"gpipe\": unknown key; did you mean layout.schedule?");

@@ -55,6 +55,7 @@ sim::Execution read_execution(ConfigTable t) {
   e.fused_loss = t.boolean_or("fused_loss", e.fused_loss);
   e.reads_counts = t.boolean_or("reads_counts", e.reads_counts);
   e.launches_by_expert = t.boolean_or("launches_by_expert", e.launches_by_expert);
+  e.newton_schulz_flops_per_s = t.number_or("newton_schulz_TFLOPps", 0, 0, 1e9) * 1e12;
   e.frozen_weights = t.boolean_or("frozen_weights", e.frozen_weights);
   return e;
 }

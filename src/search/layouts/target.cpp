@@ -13,6 +13,9 @@ Target make_target(const platform::PlatformSpec& platform, const platform::Stack
   t.capacity_bytes = platform.device.memory_bytes;
   t.host_capacity_bytes = platform.datasheet.host_memory_bytes;
   t.peak_flops_per_s = platform.datasheet.peak(sim::name_of(compute));
+  t.memory_bytes_per_s = platform.datasheet.memory_bytes_per_s;
+  for (int i = 0; i < t.machine.num_levels; ++i)
+    t.level_bytes_per_s[i] = platform.datasheet.levels[i].device_bytes_per_s();
   return t;
 }
 

@@ -1,6 +1,7 @@
 // What a layout is judged against: a machine under a calibration, what the software keeps in memory, and how much there
 // is.
 #pragma once
+#include <array>
 #include <string>
 
 #include "platform/memory_profile.h"
@@ -17,7 +18,11 @@ struct Target {
   platform::MemoryProfile memory;
   double capacity_bytes = 0;       // of a device
   double host_capacity_bytes = 0;  // for what a rank swaps; 0: nothing can be swapped
-  double peak_flops_per_s = 0;     // of a device in the compute format
+  // As the data sheet has them, without any efficiency: of a device in the compute format, its memory, its links by
+  // level of `machine`.
+  double peak_flops_per_s = 0;
+  double memory_bytes_per_s = 0;
+  std::array<double, sim::max_levels> level_bytes_per_s{};
 };
 
 // `stack`: an entry of the profile; one that it has not got takes its defaults. ConfigError (key datasheet) where the
