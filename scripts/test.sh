@@ -3,6 +3,7 @@
 # torch. Ends with "N passed, N failed". Arguments go to ctest (-R pattern).
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+packages+=(libsimgrid-dev)  # of the planning half's comparison with it
 set_up
 
 passed=0; failed=0; skipped=0
@@ -29,7 +30,7 @@ PY
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 run_tests "build/$TRIREME_PRESET" "$@"
 if [ "$TRIREME_PRESET" = release ]; then
-  step "configure (plan-only)" cmake --preset plan-only
+  step "configure (plan-only)" cmake --preset plan-only -DTRIREME_WITH_SIMGRID=ON
   step "build (plan-only)" cmake --build build/plan-only -j "$TRIREME_JOBS"
   run_tests build/plan-only "$@"
 fi
