@@ -97,6 +97,56 @@ class Plan(Case):
         self.assertEqual(layout["pp"] * layout["tp"] * layout["dp"], 1048576)
 
 
+class Published(Case):
+    RUNS = SOURCE / "configs" / "runs" / "published"
+
+    def test_a_folder_of_figures(self):
+        out = self.trireme("validate", self.RUNS, "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        figures = json.loads(out.stdout)["figures"]
+        self.assertEqual([f["file"] for f in figures], sorted(p.name for p in self.RUNS.glob("*.toml")))
+        for f in figures:
+            self.assertAlmostEqual(f["ratio"], f["predicted"] / f["published"])
+            self.assertLessEqual(f["predicted"], f["bound"], f["file"])
+            self.assertTrue(f["assumed"], f["file"])
+            self.assertIn(f["beyond_bound"], (None, "peak", "layout"))
+        beyond = [f["name"] for f in figures if f["beyond_bound"]]
+        self.assertEqual(beyond, ["europa_3_final"])
+        # The page names every figure.
+        page = (SOURCE / "docs" / "validation.md").read_text()
+        for f in figures:
+            self.assertIn(f"[{f['name']}](../configs/runs/published/{f['file']})", page)
+
+    def test_text_names_assumptions_and_what_is_beyond(self):
+        out = self.trireme("validate", self.RUNS / "europa_3_final.toml", self.RUNS / "piper_weak_862b.toml")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertIn("assumed: 65,536 tokens a GPU and step", out.stdout)
+        self.assertEqual(out.stdout.count("the published figure is beyond"), 1)
+
+    def test_plan_shows_the_run(self):
+        answer = self.plan(self.RUNS / "pangu_5_fused.toml")
+        self.assertTrue(answer["feasible"])
+        self.assertEqual(answer["layout"]["all_to_all"], "allgather_a2a")
+        self.assertEqual(answer["devices"], 6144)
+
+    def test_one_clear_error_each(self):
+        file = self.folder / "run.toml"
+        text = (self.RUNS / "piper_weak_862b.toml").read_text().replace("../../", f"{SOURCE}/configs/")
+        file.write_text(text.replace("[published]", "[publishd]"))
+        self.assertIn("publishd", self.refused("validate", file))
+        file.write_text(text.replace("value = ", "valu = "))
+        self.assertIn("published.value", self.refused("validate", file))
+        file.write_text(text.replace('set = [', 'set = ["layout.pp=2", '))
+        self.assertIn("the run's own tables say that", self.refused("validate", file))
+        file.write_text(text.replace('set = [', 'set = ["precision.compte=float8", '))
+        self.assertIn("precision.compte", self.refused("validate", file))
+        file.write_text(text.split("[published]")[0])
+        self.assertIn("published", self.refused("validate", file))
+        file.unlink()
+        self.assertIn("has no TOML file", self.refused("validate", self.folder))
+        self.assertIn("one CSV file of rows", self.refused("validate", "a.csv", "b.csv"))
+
+
 class BadPlans(Case):
     def test_each_mistake_is_one_clear_line(self):
         self.assertIn("did you mean deepseek_v3?", self.refused("plan", "--model", "deepsek_v3", "--platform", "dgx_h100", "--devices", 8))
