@@ -119,6 +119,25 @@ TEST(Resolve, BendsWhatDoesNotFit) {
   EXPECT_NE(resolve(row, none).skipped, "");
 }
 
+// Experts' messages can run beside another micro-batch only where a forward is joined with a backward.
+TEST(Resolve, OverlappedExpertsJoinForwardsWithBackwards) {
+  Row row;
+  row.source = "Megatron-Bridge", row.model = "moe", row.hardware = "H100", row.precision = "bf16", row.scorable = "yes";
+  row.devices = 16, row.pp = 2, row.vpp = 2, row.tp = 1, row.ep = 8, row.micro_batch = 1, row.global_batch = 64,
+  row.sequence = 1024;
+  const FindModel find = [](const std::string&, std::string&) {
+    model::ModelSpec m;
+    m.vocab_size = 1000, m.hidden = 512, m.num_layers = 8;
+    m.attention = {.num_heads = 8, .num_kv_heads = 8, .head_dim = 64};
+    m.moe = {.num_experts = 8, .expert_ffn = 512};
+    return std::optional(m);
+  };
+  EXPECT_EQ(resolve(row, find).setting.layout.schedule, "interleaved_1f1b");
+  row.overlap = "EP a2a overlap";
+  EXPECT_EQ(resolve(row, find).setting.layout.schedule, "merged_1f1b");
+  EXPECT_EQ(resolve(row, find).setting.layout.virtual_stages, 2);
+}
+
 TEST(GptBySizes, HasItsParameters) {
   // 12 L h^2 + 13 L h + (V + s) h + 2 h with V 51200 and s 2048 (Narayanan et al. 2021, equation 2).
   const auto m = gpt_by_sizes("GPT h=2048 L=24 a=16");

@@ -254,6 +254,8 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
     l.stage_layers = pipeline_layout(row.overlap + " " + row.notes, pieces, s.model.num_layers);
     if (l.stage_layers.empty()) l.stage_layers = uneven_pieces(pieces, s.model.num_layers, s.model.mtp_depth);
     l.schedule = l.virtual_stages > 1 && micro_batches % l.pp == 0 ? "interleaved_1f1b" : "1f1b";
+    // Experts' messages beside another micro-batch need forwards joined with backwards.
+    if (l.overlap.experts && (l.virtual_stages == 1 || micro_batches % l.pp == 0)) l.schedule = "merged_1f1b";
     if (l.schedule == "1f1b" && l.virtual_stages > 1) {
       out.assumptions.push_back("schedule");
       l.virtual_stages = 1, l.stage_layers = uneven_pieces(l.pp, s.model.num_layers, s.model.mtp_depth);
