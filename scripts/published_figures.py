@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the figures that the seed systems publish into docs/validation.md, from what Trireme itself printed.
+"""Puts the figures that Piper, Pangu Ultra MoE and EUROPA publish of their runs into docs/validation.md, from what Trireme itself printed.
 
     trireme validate configs/runs/published --json > figures.json
     scripts/published_figures.py figures.json

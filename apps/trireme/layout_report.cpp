@@ -77,6 +77,7 @@ nlohmann::json layout_json(const sim::Setting& s) {
   const plan::LayoutSpec& l = s.layout;
   return {{"pp", l.pp},
           {"virtual_stages", l.virtual_stages},
+          {"micro_batch_group", l.micro_batch_group},
           {"tp", l.tp},
           {"sequence_parallel", l.sequence_parallel},
           {"cp", l.cp},
