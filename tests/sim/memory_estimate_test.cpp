@@ -235,6 +235,22 @@ TEST(States, FrozenWeightsHaveNoOptimizer) {
   EXPECT_EQ(stage.state_bytes, item(stage, "parameters"));
 }
 
+// What a pattern in two steps holds between them: twice the rows that a rank sends, while nothing else is larger.
+TEST(Activations, PatternsInTwoStepsHoldRowsBetweenThem) {
+  Setting s = moe_setting();
+  s.model.vocab_size = 8, s.model.num_layers = 1, s.model.num_dense_layers = 0, s.model.moe.router.top_k = 8, s.model.moe.expert_ffn = 64;
+  s.layout.ep = 8;
+  const double flat = estimate(s).allocated_bytes();
+  const double rows = 1024.0 * 8 * 1024 * 2;
+  for (const char* pattern : {"halo", "allgather_a2a"}) {
+    s.layout.all_to_all = pattern;
+    EXPECT_GT(estimate(s).allocated_bytes(), flat) << pattern;
+    EXPECT_LE(estimate(s).allocated_bytes(), flat + 2 * rows) << pattern;
+  }
+  s.layout.all_to_all = "dedup";
+  EXPECT_DOUBLE_EQ(estimate(s).allocated_bytes(), flat);
+}
+
 // Rows of the heaviest rank: counts exactly; a spread by the expected maximum.
 TEST(Activations, ImbalanceRaisesTheHeaviestRank) {
   Setting s = moe_setting();
