@@ -113,6 +113,7 @@ class NetworkProbe {
     if (o_.quick) together.samples = 3;
     const comm::SharedLinks shared = comm::probe_shared_links(world_, shape_, together);
     platform.shared_links = shared.links;
+    platform.host.nodes_per_group = o_.nodes_per_group;
     tell(shared);
   }
 

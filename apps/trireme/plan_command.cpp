@@ -13,10 +13,10 @@
 #include "report/plan_report.h"
 #include "report/text_table.h"
 #include "report/trace.h"
-#include "sim/price.h"
 #include "trireme/commands.h"
 #include "trireme/layout_plan.h"
 #include "trireme/platform_choice.h"
+#include "trireme/run_plan.h"
 
 namespace trireme::apps {
 
@@ -44,13 +44,14 @@ void print_terms(const sim::Priced& priced) {
   std::fputs(fmt::format("  {} threads a rank\n", priced.threads).c_str(), stdout);
 }
 
-void plan_command(const plan::RunSpec& run, const Options& o) {
-  model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
-  const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run));
-  const platform::PlatformSpec platform = choose_platform(o.platform, run);
-  const plan::Plan plan = plan::make_training_plan(run, mesh);
-  for (const std::string& problem : plan::problems(plan)) TRIREME_CHECK(false, "{}", problem);
-  const sim::Predicted predicted = sim::predict(plan, run, platform);
+void plan_command(const plan::RunSpec& asked, const Options& o) {
+  model::refuse_untrainable(asked.model, asked.file);  // what is priced here is what `trireme train` would execute
+  const plan::Mesh mesh = plan::resolve_mesh(asked, o.ranks > 0 ? o.ranks : number_of_ranks(asked));
+  const platform::PlatformSpec platform = choose_platform(o.platform, asked);
+  const RunPlan planned = make_run_plan(asked, mesh, platform);
+  const plan::RunSpec& run = planned.run;
+  const plan::Plan& plan = planned.plan;
+  const sim::Predicted& predicted = planned.predicted;
   const report::PlanView view{run, plan, predicted.priced.costs, predicted.prediction, platform};
 
   if (o.json) {

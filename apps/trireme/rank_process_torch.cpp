@@ -13,10 +13,12 @@
 #include "model/untrainable.h"
 #include "nn/counting_allocator.h"
 #include "parallel/thread_policy.h"
+#include "plan/all_to_all/generators.h"
+#include "plan/exchange_pattern.h"
 #include "plan/run_files.h"
-#include "sim/price.h"
 #include "train/data/sequence_source.h"
 #include "trireme/platform_choice.h"
+#include "trireme/run_plan.h"
 #include "trireme/run_output.h"
 #include "trireme/stop_signals.h"
 
@@ -35,21 +37,46 @@ int threads_of_rank(const plan::RunSpec& run, const comm::LaunchEnv& env, const 
 }
 
 struct Planned {
+  plan::RunSpec run;  // with the pattern that was chosen
   plan::Plan plan;
   plan::Costs costs;
   plan::Prediction prediction;
 };
 
+// How many ranks each host has, in order of rank. Nothing where the ranks of a host are not consecutive, which only
+// patterns that know nodes mind.
+std::vector<int> ranks_of_hosts(const plan::RunSpec& run, comm::Communicator& communicator) {
+  try {
+    return communicator.node_shape(communicator.group(plan::Axis::world)).ranks_of_node();
+  } catch (const ConfigError&) {
+    if (run.layout.all_to_all != "auto" && plan::needs_nodes(run.layout.all_to_all)) throw;
+    return {};
+  }
+}
+
+// The pattern of the run that is resumed: sums in another order would be another run.
+std::string pattern_to_keep(const RankOptions& options, const plan::Mesh& mesh) {
+  if (!train::checkpoint_to_resume(options.run, options.resume) || !std::filesystem::exists(options.run.folder / "plan.json"))
+    return {};
+  const plan::Plan before = plan::read_plan(options.run.folder);
+  const bool same = before.mesh.pp == mesh.pp && before.mesh.dp == mesh.dp && before.mesh.ep == mesh.ep;
+  const auto fitting = plan::fitting_patterns(mesh);
+  return same && std::find(fitting.begin(), fitting.end(), before.all_to_all) != fitting.end() ? before.all_to_all : "";
+}
+
 // Rank 0 plans and prices; the others take what it found, so that all run one value whatever files they see.
-Planned agree_on_plan(const RankOptions& options, const plan::Mesh& mesh, int rank, c10d::Store& store) {
+Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, comm::Communicator& communicator,
+                      c10d::Store& store) {
   const std::string key = "plan";
-  Planned out;
+  Planned out{.run = options.run};
+  mesh.ranks_of_host = ranks_of_hosts(options.run, communicator);
   if (rank == 0) {
-    out.plan = plan::make_training_plan(options.run, mesh);
-    for (const std::string& problem : plan::problems(out.plan)) TRIREME_CHECK(false, "{}", problem);
-    sim::Predicted predicted = sim::predict(out.plan, options.run, choose_platform(options.platform, options.run));
-    out.costs = std::move(predicted.priced.costs);
-    out.prediction = std::move(predicted.prediction);
+    const platform::PlatformSpec platform = choose_platform(options.platform, options.run);
+    mesh.hosts_per_group = platform.host.nodes_per_group;
+    RunPlan planned = make_run_plan(options.run, mesh, platform, {.keep = pattern_to_keep(options, mesh)});
+    out.plan = std::move(planned.plan);
+    out.costs = std::move(planned.predicted.priced.costs);
+    out.prediction = std::move(planned.predicted.prediction);
     if (mesh.world() > 1)
       store.set(key, nlohmann::json{{"plan", out.plan}, {"step_s", out.prediction.step_s}}.dump());
   } else {
@@ -57,6 +84,7 @@ Planned agree_on_plan(const RankOptions& options, const plan::Mesh& mesh, int ra
     out.plan = j.at("plan").get<plan::Plan>();
     out.prediction.step_s = j.at("step_s").get<double>();
   }
+  out.run.layout.all_to_all = out.plan.all_to_all;
   return out;
 }
 
@@ -99,7 +127,6 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
                                                 });
   try {
     check_before_launch(options, env.world);
-    const Planned planned = agree_on_plan(options, mesh, env.rank, *store);
     communicator = std::make_unique<comm::Communicator>(
         store, comm::CommunicatorOptions{.rank = env.rank, .mesh = mesh,
                                          .device = run.device.device == "cpu" ? at::Device(at::kCPU)
@@ -107,10 +134,11 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
                                          .timeout = timeout, .liveness = liveness.get(),
                                          .interface = env.interface, .master_address = env.master_addr});
     to_abort = communicator.get();
+    const Planned planned = agree_on_plan(options, mesh, env.rank, *communicator, *store);
     if (env.rank == 0) write_run_folder(run, planned);
 
     std::unique_ptr<RunOutput> output;
-    if (env.rank == 0) output = std::make_unique<RunOutput>(run, planned.prediction, options.json);
+    if (env.rank == 0) output = std::make_unique<RunOutput>(run, planned.plan, planned.prediction, options.json);
     plan::MeasuredSteps measured(env.rank, measured_steps_kept);
     train::TrainerOptions to;
     to.rank = env.rank;
@@ -120,13 +148,13 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
     to.stop_requested = [] { return stop_was_requested(); };
     to.on_step = [&](std::int64_t step, const parallel::StepResult& result) {
       // The first step makes buffers and meets peers for the first time: it is no sample of the others.
-      if (step > 1) measured.add(step, result.timeline.step_s, result.timeline.spans, result.expert_rows);
+      if (step > 1) measured.add(step, result.timeline.step_s, result.timeline.spans, result.expert_rows, result.timeline.phases);
     };
     if (output) {
       to.on_metrics = [&](const train::StepMetrics& m) { output->step(m); };
       to.on_message = [&](const std::string& text) { output->message(text); };
     }
-    train::Trainer trainer(run, planned.plan, *communicator, store, std::move(to));
+    train::Trainer trainer(planned.run, planned.plan, *communicator, store, std::move(to));
     const train::TrainOutcome outcome = trainer.run();
     if (!measured.empty()) {
       plan::MeasuredRank summary = measured.summary(outcome.peak_bytes);
@@ -135,6 +163,15 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
       plan::write_measured(run.folder, summary);
     }
     if (output) output->end(outcome);
+  } catch (const RuntimeFailure& error) {
+    if (!liveness) throw;
+    // One rank's death ends all: one of them says so.
+    liveness->fail(error.what());
+    const bool tells = liveness->tells();
+    if (env.serves_store) liveness->wait_until_told(std::min(timeout, liveness->patience()));
+    if (tells) throw;
+    spdlog::info("ends with rank {}, of which another rank tells", error.detail().rank);
+    return exit_runtime_failure;
   } catch (const std::exception& error) {
     if (liveness) liveness->fail(error.what());
     throw;

@@ -11,7 +11,7 @@ namespace trireme::apps {
 
 class RunOutput {
  public:
-  RunOutput(const plan::RunSpec& run, const plan::Prediction& prediction, bool json);
+  RunOutput(const plan::RunSpec& run, const plan::Plan& plan, const plan::Prediction& prediction, bool json);
   ~RunOutput();
 
   void message(const std::string& text);

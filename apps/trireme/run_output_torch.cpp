@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "report/pattern_choice.h"
 #include "train/metrics/console_progress.h"
 #include "train/metrics/metrics_log.h"
 #include "train/metrics/tensorboard.h"
@@ -22,7 +23,7 @@ struct RunOutput::State {
   State(const plan::RunSpec& r, bool j) : run(r), json(j), console(r.train.steps) {}
 };
 
-RunOutput::RunOutput(const plan::RunSpec& run, const plan::Prediction& prediction, bool json)
+RunOutput::RunOutput(const plan::RunSpec& run, const plan::Plan& plan, const plan::Prediction& prediction, bool json)
     : state_(std::make_unique<State>(run, json)) {
   for (const plan::RankTimeline& rank : prediction.ranks)
     state_->predicted_peak_bytes = std::max(state_->predicted_peak_bytes, rank.peak_memory_bytes);
@@ -30,6 +31,7 @@ RunOutput::RunOutput(const plan::RunSpec& run, const plan::Prediction& predictio
                       run.train.steps, run.batch.global_batch, run.batch.sequence_length, prediction.step_s,
                       prediction.platform, prediction.platform_measured ? "" : " (a guess: run `trireme probe`)",
                       run.folder.string()));
+  if (plan.mesh.ep > 1) message(fmt::format("all-to-all over ep {}: {}", plan.mesh.ep, report::pattern_text(plan, prediction)));
 }
 RunOutput::~RunOutput() = default;
 

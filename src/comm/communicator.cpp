@@ -36,6 +36,9 @@ class BackendGroup final : public Group {
     if (liveness_ != nullptr) {
       // c10d says who waited for whom, not who died first: that is for the heartbeats to say.
       if (const auto dead = liveness_->wait_for_verdict(liveness_->patience())) {
+        const bool ours = peer >= 0 ? members_[static_cast<std::size_t>(peer)] == dead->rank
+                                    : std::find(members_.begin(), members_.end(), dead->rank) != members_.end();
+        if (ours) liveness_->note_first_hand();
         detail.rank = dead->rank;
         detail.reason = fmt::format("{} (seen here as: {})", dead->reason, reason);
       }

@@ -29,6 +29,12 @@ std::string beat_key(const std::string& prefix, int rank) {
 std::string verdict_key(const std::string& prefix) {
   return prefix + "/dead";
 }
+std::string teller_key(const std::string& prefix) {
+  return prefix + "/teller";
+}
+std::string asked_key(const std::string& prefix) {
+  return prefix + "/asked";
+}
 std::string suspicion_key(const std::string& prefix) {
   return prefix + "/suspicion";
 }
@@ -67,6 +73,7 @@ struct Liveness::State {
   std::optional<DeadRank> dead;
   mutable bool suspicious = false;      // told by a failed operation on this rank
   mutable bool suspicion_told = false;  // and the others know
+  bool first_hand = false;  // knows of the death by its own operation, or is itself what failed
   bool stop = false;
   bool done = false;
   std::vector<Watched> watched;
@@ -173,10 +180,55 @@ void Liveness::fail(const std::string& reason) {
   try {
     state_->dead = write_verdict(*state_->store, state_->options.prefix,
                                  {.rank = state_->options.rank, .reason = "failed: " + reason});
+    state_->first_hand = state_->first_hand || state_->dead->rank == state_->options.rank;
   } catch (const std::exception&) {
     // Nobody left to tell.
   }
   state_->changed.notify_all();
+}
+
+void Liveness::note_first_hand() {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->first_hand = true;
+}
+
+bool Liveness::tells() {
+  const State& s = *state_;
+  const auto end = Clock::now() + milliseconds(500);
+  while (true) {
+    {
+      const std::lock_guard<std::mutex> lock(s.mutex);
+      try {
+        const bool taken = s.store->add(teller_key(s.options.prefix), 0) > 0;
+        const bool mine = !taken && (s.first_hand || Clock::now() > end) && s.store->add(teller_key(s.options.prefix), 1) == 1;
+        if (mine || taken) {
+          s.store->add(asked_key(s.options.prefix), 1);
+          return mine;
+        }
+      } catch (const std::exception&) {
+        return true;
+      }
+    }
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
+
+void Liveness::wait_until_told(milliseconds limit) const {
+  const State& s = *state_;
+  const auto end = Clock::now() + limit;
+  while (Clock::now() < end) {
+    {
+      const std::lock_guard<std::mutex> lock(s.mutex);
+      // A rank that failed by itself asks too; one that was killed does not.
+      const bool all = s.dead && s.dead->reason.starts_with("failed: ");
+      try {
+        if (s.store->add(asked_key(s.options.prefix), 0) >= s.options.world - (all ? 0 : 1)) return;
+      } catch (const std::exception&) {
+        return;
+      }
+    }
+    std::this_thread::sleep_for(milliseconds(20));
+  }
 }
 
 std::optional<DeadRank> Liveness::dead() const {

@@ -40,6 +40,14 @@ class Liveness {
   // consequence).
   void fail(const std::string& reason);
   std::optional<DeadRank> dead() const;
+  // So that one failure is told once and not by every rank that it ends: whether this rank, which has failed too, is the
+  // one to tell. Preferred is the rank that failed by itself, then one whose own operation was with the dead rank
+  // (`first_hand`, said by note_first_hand); the first to ask of the others is waited for half a second. True where the
+  // store is gone: then nobody can be asked. Once a rank.
+  bool tells();
+  void note_first_hand();
+  // For the rank that serves the store, after tells(): waits until the others have asked.
+  void wait_until_told(std::chrono::milliseconds limit) const;
   // For a rank whose operation has just failed: waits until somebody is known dead, at most `limit`. Makes all ranks
   // suspicious: from now on a silence of `suspicion()` is enough.
   std::optional<DeadRank> wait_for_verdict(std::chrono::milliseconds limit) const;

@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "comm/group.h"
+#include "comm/phase_log.h"
 #include "plan/all_to_all/pattern.h"
 
 namespace trireme::comm {
@@ -53,15 +54,18 @@ class PatternExchange {
   // Collective. From what this member has for each other one to all the counts that it needs to execute the pattern:
   // its own row and column for a direct pattern (one exchange of counts); else those of all blocks that pass it, which
   // travel by the pattern itself.
-  BlockCounts exchange_counts(std::span<const std::int64_t> send_counts, const std::string& operation);
+  BlockCounts exchange_counts(std::span<const std::int64_t> send_counts, const std::string& operation,
+                              PhaseLog* log = nullptr);
 
   // Whether that is its own row and column: no block passes another member.
   bool needs_own_counts_only() const;
 
   // Collective, also on members that have nothing to move.
-  at::Tensor dispatch(const at::Tensor& rows, const BlockCounts& counts, const std::string& operation);
+  at::Tensor dispatch(const at::Tensor& rows, const BlockCounts& counts, const std::string& operation,
+                      PhaseLog* log = nullptr);
   // The way back by the transpose: rows by source in, by destination out. `counts` as in dispatch.
-  at::Tensor combine(const at::Tensor& rows, const BlockCounts& counts, const std::string& operation);
+  at::Tensor combine(const at::Tensor& rows, const BlockCounts& counts, const std::string& operation,
+                     PhaseLog* log = nullptr);
 
  private:
   struct State;

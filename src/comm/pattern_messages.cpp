@@ -21,6 +21,11 @@ class PairwiseRun {
   PairwiseRun(Group& group, const OwnPart& part, MessageContents& contents, const std::string& operation)
       : group_(group), part_(part), contents_(contents), operation_(operation), state_(part.phases.size()) {}
 
+  void write(PhaseLog& log) const {
+    for (std::size_t i = 0; i < state_.size(); ++i)
+      log.add(part_.phases[i].name, state_[i].begin, static_cast<int>(i) == last_ ? all_sent_ : state_[i].end);
+  }
+
   void run() {
     const int n = static_cast<int>(part_.phases.size());
     // Receives first, those of later phases too: a sender whose peer waits already need not ask.
@@ -36,6 +41,8 @@ class PairwiseRun {
       TRIREME_CHECK(next >= 0, "{}: no phase can start", part_.pattern);
       receive_all(next);
       state(next).arrived = true;
+      state(next).end = PhaseLog::Clock::now();
+      last_ = next;
       start_ready();
     }
     for (int i = n - 1; i >= 0; --i) {
@@ -44,6 +51,7 @@ class PairwiseRun {
         if (last->work) guarded(true, i, *last->message, [&] { last->work->wait(); });
       sending.clear();
     }
+    all_sent_ = PhaseLog::Clock::now();
   }
 
  private:
@@ -54,6 +62,7 @@ class PairwiseRun {
   };
   struct State {
     bool started = false, arrived = false;
+    PhaseLog::Clock::time_point begin, end;
     std::size_t next_send = 0, next_receive = 0;
     std::deque<Pending> sending, receiving;
   };
@@ -66,8 +75,8 @@ class PairwiseRun {
 
   void fail(bool sends, int i, const OwnMessage& message, const std::string& reason) {
     group_.fail(
-        fmt::format("{} {}, {} phase {}, {} rank {}", sends ? "send" : "receive", operation_, part_.pattern,
-                    phase(i).name, sends ? "to" : "from", group_.members()[static_cast<std::size_t>(message.peer)]),
+        fmt::format("{} {}, {} rank {}", sends ? "send" : "receive", in_phase(operation_, part_.pattern, phase(i).name),
+                    sends ? "to" : "from", group_.members()[static_cast<std::size_t>(message.peer)]),
         message.peer, reason);
   }
 
@@ -96,6 +105,7 @@ class PairwiseRun {
     }
     for (const int i : ready) {
       state(i).started = true;
+      state(i).begin = PhaseLog::Clock::now();
       post_sends(i);
     }
     for (const int i : ready)
@@ -166,11 +176,15 @@ class PairwiseRun {
   MessageContents& contents_;
   const std::string& operation_;
   std::vector<State> state_;
+  int last_ = -1;  // phase to arrive
+  PhaseLog::Clock::time_point all_sent_;
 };
 
 // Where there are no tags (NCCL), and streams order what is issued.
-void run_by_collectives(Group& group, const OwnPart& part, MessageContents& contents, const std::string& operation) {
+void run_by_collectives(Group& group, const OwnPart& part, MessageContents& contents, const std::string& operation,
+                        PhaseLog* log) {
   for (int i = 0; i < static_cast<int>(part.phases.size()); ++i) {
+    const auto begin = PhaseLog::Clock::now();
     const OwnPhase& phase = part.phases[static_cast<std::size_t>(i)];
     for (const plan::Parcel& parcel : phase.kept) contents.keep(i, parcel);
     const auto size = static_cast<std::size_t>(group.size());
@@ -187,18 +201,23 @@ void run_by_collectives(Group& group, const OwnPart& part, MessageContents& cont
     std::vector<at::Tensor> parts{at::empty({0}, at::TensorOptions(at::kByte).device(group.device))};
     for (const at::Tensor& bytes : out)
       if (bytes.defined()) parts.push_back(bytes);
-    const at::Tensor all = all_to_all_rows(group, at::cat(parts), sent, got,
-                                           fmt::format("{}, {} phase {}", operation, part.pattern, phase.name));
+    const at::Tensor all =
+        all_to_all_rows(group, at::cat(parts), sent, got, in_phase(operation, part.pattern, phase.name));
     std::int64_t offset = 0;
     for (std::size_t peer = 0; peer < size; ++peer) {
       if (got[peer] > 0) in[peer].copy_(all.narrow(0, offset, got[peer]));
       offset += got[peer];
     }
     for (const OwnMessage& m : phase.receives) contents.received(i, m, in[static_cast<std::size_t>(m.peer)]);
+    if (log != nullptr) log->add(phase.name, begin, PhaseLog::Clock::now());
   }
 }
 
 }  // namespace
+
+std::string in_phase(const std::string& operation, const std::string& pattern, const std::string& phase) {
+  return fmt::format("{}, {} phase {}", operation, pattern, phase);
+}
 
 OwnPart own_part(const plan::Pattern& pattern, int member) {
   OwnPart part{.pattern = pattern.name, .flow = pattern.flow, .size = pattern.size};
@@ -218,13 +237,14 @@ OwnPart own_part(const plan::Pattern& pattern, int member) {
   return part;
 }
 
-void run_messages(Group& group, const OwnPart& part, MessageContents& contents, const std::string& operation) {
+void run_messages(Group& group, const OwnPart& part, MessageContents& contents, const std::string& operation,
+                  PhaseLog* log) {
   TRIREME_CHECK(part.size == group.size(), "{} of {} members on {}", part.pattern, part.size, group.describe());
   if (group.issue_order != nullptr) group.issue_order->record("all_to_all " + part.pattern, operation);
-  if (group.device.is_cpu())
-    PairwiseRun(group, part, contents, operation).run();
-  else
-    run_by_collectives(group, part, contents, operation);
+  if (!group.device.is_cpu()) return run_by_collectives(group, part, contents, operation, log);
+  PairwiseRun messages(group, part, contents, operation);
+  messages.run();
+  if (log != nullptr) messages.write(*log);
 }
 
 }  // namespace trireme::comm

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "comm/group.h"
+#include "comm/phase_log.h"
 #include "plan/all_to_all/pattern.h"
 
 namespace trireme::comm {
@@ -51,8 +52,13 @@ class MessageContents {
   virtual void keep(int phase, const plan::Parcel& parcel) = 0;
 };
 
+// "dispatch mb 0 layer 1, halo phase remote": what is done, for errors.
+std::string in_phase(const std::string& operation, const std::string& pattern, const std::string& phase);
+
 // Collective. On CPU by messages between pairs; elsewhere one all-to-all of the backend a phase, one phase after
-// another. A failure is a RuntimeFailure that names the operation, the pattern, the phase and the peer.
-void run_messages(Group& group, const OwnPart& part, MessageContents& contents, const std::string& operation);
+// another. A failure is a RuntimeFailure that names the operation, the pattern, the phase and the peer. `log` may be
+// null.
+void run_messages(Group& group, const OwnPart& part, MessageContents& contents, const std::string& operation,
+                  PhaseLog* log = nullptr);
 
 }  // namespace trireme::comm

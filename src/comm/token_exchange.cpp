@@ -144,37 +144,39 @@ TokenExchange::TokenExchange(Group& group, plan::Pattern pattern, int num_expert
 
 TokenExchange::~TokenExchange() = default;
 
-TokenRoute TokenExchange::route(const at::Tensor& experts_TK, const std::string& operation) {
-  return make_route(group_, pattern_, there_, experts_TK.cpu().contiguous(), experts_per_member_, operation);
+TokenRoute TokenExchange::route(const at::Tensor& experts_TK, const std::string& operation, PhaseLog* log) {
+  return make_route(group_, pattern_, there_, experts_TK.cpu().contiguous(), experts_per_member_, operation, log);
 }
 
-at::Tensor TokenExchange::dispatch(const TokenRoute& route, const at::Tensor& tokens_TD, const std::string& operation) {
+at::Tensor TokenExchange::dispatch(const TokenRoute& route, const at::Tensor& tokens_TD, const std::string& operation,
+                                   PhaseLog* log) {
   TRIREME_CHECK(tokens_TD.dim() == 2 && tokens_TD.size(0) == route.num_tokens);
   DispatchContents contents(route, {.like = tokens_TD, .width = tokens_TD.size(1)}, tokens_TD);
-  run_messages(group_, there_, contents, operation);
+  run_messages(group_, there_, contents, operation, log);
   return contents.arrived();
 }
 
-at::Tensor TokenExchange::combine(const TokenRoute& route, const at::Tensor& rows_RD, const std::string& operation) {
+at::Tensor TokenExchange::combine(const TokenRoute& route, const at::Tensor& rows_RD, const std::string& operation,
+                                  PhaseLog* log) {
   TRIREME_CHECK(rows_RD.dim() == 2 && rows_RD.size(0) == route.num_arrived);
   CombineContents contents(route, {.like = rows_RD, .width = rows_RD.size(1)}, back_, rows_RD);
-  run_messages(group_, back_, contents, operation);
+  run_messages(group_, back_, contents, operation, log);
   return contents.result();
 }
 
 at::Tensor TokenExchange::dispatch_slots(const TokenRoute& route, const at::Tensor& values_TK,
-                                         const std::string& operation) {
+                                         const std::string& operation, PhaseLog* log) {
   TRIREME_CHECK(values_TK.dim() == 2 && values_TK.size(0) == route.num_tokens && values_TK.size(1) == route.top_k);
   DispatchContents contents(route, {.slots = true, .like = values_TK}, values_TK.reshape({-1, 1}));
-  run_messages(group_, there_, contents, operation);
+  run_messages(group_, there_, contents, operation, log);
   return contents.arrived().reshape({-1});
 }
 
 at::Tensor TokenExchange::combine_slots(const TokenRoute& route, const at::Tensor& values_R,
-                                        const std::string& operation) {
+                                        const std::string& operation, PhaseLog* log) {
   TRIREME_CHECK(values_R.dim() == 1 && values_R.size(0) == route.num_arrived);
   CombineContents contents(route, {.slots = true, .like = values_R}, back_, values_R.reshape({-1, 1}));
-  run_messages(group_, back_, contents, operation);
+  run_messages(group_, back_, contents, operation, log);
   return contents.result().reshape({route.num_tokens, route.top_k});
 }
 

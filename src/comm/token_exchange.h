@@ -19,16 +19,20 @@ class TokenExchange {
   ~TokenExchange();
 
   // All are collective, also for a member without tokens.
-  TokenRoute route(const at::Tensor& experts_TK, const std::string& operation);
+  TokenRoute route(const at::Tensor& experts_TK, const std::string& operation, PhaseLog* log = nullptr);
   // A row for each slot, copied from its token.
-  at::Tensor dispatch(const TokenRoute& route, const at::Tensor& tokens_TD, const std::string& operation);
-  // Sums by token: wherever the pattern sums, first a member's own rows by expert, then in ascending order of the members
-  // that rows and sums come from, in float32 where they are narrower. It is also the backward of dispatch, and dispatch
-  // its.
-  at::Tensor combine(const TokenRoute& route, const at::Tensor& rows_RD, const std::string& operation);
+  at::Tensor dispatch(const TokenRoute& route, const at::Tensor& tokens_TD, const std::string& operation,
+                      PhaseLog* log = nullptr);
+  // Sums by token: wherever the pattern sums, first a member's own rows by expert, then in ascending order of the
+  // members that rows and sums come from, in float32 where they are narrower. It is also the backward of dispatch, and
+  // dispatch its.
+  at::Tensor combine(const TokenRoute& route, const at::Tensor& rows_RD, const std::string& operation,
+                     PhaseLog* log = nullptr);
   // A number a slot instead of a row a token: scores there, their gradients back (zero for slots that are for nobody).
-  at::Tensor dispatch_slots(const TokenRoute& route, const at::Tensor& values_TK, const std::string& operation);
-  at::Tensor combine_slots(const TokenRoute& route, const at::Tensor& values_R, const std::string& operation);
+  at::Tensor dispatch_slots(const TokenRoute& route, const at::Tensor& values_TK, const std::string& operation,
+                            PhaseLog* log = nullptr);
+  at::Tensor combine_slots(const TokenRoute& route, const at::Tensor& values_R, const std::string& operation,
+                           PhaseLog* log = nullptr);
 
  private:
   Group& group_;

@@ -203,17 +203,19 @@ std::vector<std::int64_t> own_records(const plan::Pattern& whole, int me, const 
 }  // namespace
 
 TokenRoute make_route(Group& group, const plan::Pattern& whole, const OwnPart& part, const at::Tensor& experts_TK,
-                      int experts_per_member, const std::string& operation) {
+                      int experts_per_member, const std::string& operation, PhaseLog* log) {
   TRIREME_CHECK(experts_TK.is_cpu() && experts_TK.scalar_type() == at::kLong && experts_TK.dim() == 2 &&
                 experts_TK.is_contiguous() && experts_per_member > 0);
   TokenRoute route{.num_tokens = experts_TK.size(0), .top_k = experts_TK.size(1)};
   RowBuffers buffers;
   RecordContents records(group.size(), group.rank(), static_cast<int>(whole.phases.size()),
                          own_records(whole, group.rank(), experts_TK, experts_per_member), group.device, buffers);
-  run_messages(group, part, records, operation + " counts");
+  if (log != nullptr) log->part = "counts";
+  run_messages(group, part, records, operation + " counts", log);
   RouteContents contents(group, records, route, part, experts_per_member);
   contents.add({group.rank(), {.first = 0, .count = group.size()}, experts_TK});
-  run_messages(group, part, contents, operation + " experts");
+  if (log != nullptr) log->part = "experts";
+  run_messages(group, part, contents, operation + " experts", log);
   contents.arrive();
   return route;
 }

@@ -42,6 +42,6 @@ struct TokenRoute {
 // expert e; -1: the slot is for nobody. Every member has the same K. `whole` is the pattern of which `part` is this
 // member's part.
 TokenRoute make_route(Group& group, const plan::Pattern& whole, const OwnPart& part, const at::Tensor& experts_TK,
-                      int experts_per_member, const std::string& operation);
+                      int experts_per_member, const std::string& operation, PhaseLog* log = nullptr);
 
 }  // namespace trireme::comm

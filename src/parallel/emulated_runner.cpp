@@ -6,29 +6,47 @@
 #include <ATen/Functions.h>
 
 #include "base/errors.h"
+#include "base/rng.h"
+#include "nn/router.h"
+#include "plan/exchange_pattern.h"
 
 namespace trireme::parallel {
 
 using plan::ActionKind;
 using plan::Pass;
 
+namespace {
+
+// Permutations of the experts end to end, cut into tokens: every expert has equally many rows (the first ones one more
+// where they don't come out even), and a token's are spread as a router's would be, which decides what is saved where
+// tokens travel once to a node.
+std::shared_ptr<const nn::Routing> even_routing(std::int64_t tokens, std::int64_t top_k, std::int64_t num_experts) {
+  at::Tensor experts_R = at::empty({tokens * top_k}, at::kLong);
+  for (std::int64_t begin = 0; begin < tokens * top_k; begin += num_experts) {
+    const std::int64_t n = std::min(num_experts, tokens * top_k - begin);
+    random_permutation(stream_key(static_cast<std::uint64_t>(begin), "rehearsal"),
+                       {experts_R.mutable_data_ptr<std::int64_t>() + begin, static_cast<std::size_t>(n)});
+  }
+  return nn::make_routing(experts_R.view({tokens, top_k}), num_experts);
+}
+
+}  // namespace
+
 EmulatedRunner::EmulatedRunner(StageContext context, plan::StageCosts costs)
-    : context_(context), costs_(std::move(costs)), dtype_(to_scalar_type(context.run.device.dtype)) {
+    : context_(context), costs_(std::move(costs)), dtype_(to_scalar_type(context.run.device.dtype)), phases_(context.stage()) {
   TRIREME_CHECK(costs_.action_s.size() == context_.stage().actions.size(), "{} prices for {} actions",
                 costs_.action_s.size(), context_.stage().actions.size());
   const model::ModelSpec& model = context_.run.model;
   const plan::Mesh& mesh = context_.plan.mesh;
   if (mesh.ep == 1 || model.num_moe_layers() == 0) return;
   const std::int64_t num_experts = model.moe.num_experts, local = num_experts / mesh.ep;
-  num_rows_ = context_.tokens() * model.moe.router.top_k;
-  nn::Routing routing;
-  for (std::int64_t e = 0; e < num_experts; ++e)
-    routing.counts_E.push_back(num_rows_ / num_experts + (e < num_rows_ % num_experts ? 1 : 0));
+  const std::int64_t top_k = model.moe.router.top_k;
+  num_rows_ = context_.tokens() * top_k;
+  routing_ = even_routing(num_rows_ / top_k, top_k, num_experts);
   for (std::int64_t e = 0; e < local; ++e)
-    num_received_ += mesh.ep * routing.counts_E[static_cast<std::size_t>(mesh.ep_index(context_.rank) * local + e)];
-  routing_ = std::make_shared<const nn::Routing>(std::move(routing));
-  exchange_.emplace(context_.communicator.group(plan::Axis::ep), context_.exchange_pattern(),
-                    model.moe.num_experts);
+    num_received_ += mesh.ep * routing_->counts_E[static_cast<std::size_t>(mesh.ep_index(context_.rank) * local + e)];
+  exchange_.emplace(context_.communicator.group(plan::Axis::ep), plan::exchange_pattern(context_.plan, context_.rank),
+                    static_cast<int>(num_experts), static_cast<int>(top_k));
 }
 
 at::Tensor EmulatedRunner::boundary_message() const {
@@ -95,7 +113,10 @@ void EmulatedRunner::all_to_all(const plan::Action& action) {
   in.rows_RD = at::zeros({rows, context_.run.model.hidden}, options);
   if (action.segment == model::Segment::dispatch)
     in.scores_R = at::zeros({rows}, options.dtype(to_scalar_type(accumulate_dtype(context_.run.device.dtype))));
-  exchange_->run(action, in, /*keep=*/!context_.plan.schedule.forward_only);
+  const auto begin = comm::PhaseLog::Clock::now();
+  comm::PhaseLog log;
+  exchange_->run(action, in, /*keep=*/!context_.plan.schedule.forward_only, &log);
+  phases_.set(action, begin, std::move(log));
 }
 
 }  // namespace trireme::parallel

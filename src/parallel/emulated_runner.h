@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "parallel/exchange_phases.h"
 #include "parallel/expert_exchange.h"
 #include "parallel/segment_runner.h"
 #include "parallel/stage_context.h"
@@ -16,9 +17,9 @@ class EmulatedRunner : public SegmentRunner {
   // are spread evenly over the experts.
   EmulatedRunner(StageContext context, plan::StageCosts costs);
 
-  void begin_step() override {}
+  void begin_step() override { phases_.begin_step(); }
   void run(const plan::Action& action) override;
-  void end_step(StepResult&) override {}
+  void end_step(StepResult& result) override { phases_.add_to(result.timeline); }
 
  private:
   void all_to_all(const plan::Action& action);
@@ -28,6 +29,7 @@ class EmulatedRunner : public SegmentRunner {
   StageContext context_;
   plan::StageCosts costs_;
   at::ScalarType dtype_;
+  ExchangePhases phases_;
   std::shared_ptr<const nn::Routing> routing_;
   std::int64_t num_rows_ = 0, num_received_ = 0;
   std::optional<ExpertExchange> exchange_;

@@ -1,7 +1,6 @@
 #include "parallel/stage_context.h"
 
 #include "base/errors.h"
-#include "plan/all_to_all/generators.h"
 
 namespace trireme::parallel {
 
@@ -9,12 +8,6 @@ comm::Group& StageContext::group_of(const plan::Action& action) const {
   if (action.kind == plan::ActionKind::send || action.kind == plan::ActionKind::receive)
     return action.pass == plan::Pass::forward ? communicator.pipeline_forward() : communicator.pipeline_backward();
   return communicator.group(action.group);
-}
-
-plan::Pattern StageContext::exchange_pattern() const {
-  const comm::Group& group = communicator.group(plan::Axis::ep);
-  if (!plan::needs_nodes(plan.all_to_all)) return plan::make_pattern(plan.all_to_all, group.size());
-  return plan::make_pattern(plan.all_to_all, communicator.node_shape(group));
 }
 
 at::ScalarType to_scalar_type(DType dtype) {

@@ -1,7 +1,6 @@
 // One rank's place in a plan: what every part of the execution needs to know. Holds references only.
 #pragma once
 #include "comm/group.h"
-#include "plan/all_to_all/pattern.h"
 #include "plan/plan.h"
 
 namespace trireme::parallel {
@@ -18,8 +17,6 @@ struct StageContext {
   std::int64_t tokens() const { return run.batch.micro_batch * run.batch.sequence_length; }  // of a micro-batch
   // The group in which an action communicates.
   comm::Group& group_of(const plan::Action& action) const;
-  // The plan's all-to-all for the ep group and the hosts that it is on. ConfigError where they don't fit.
-  plan::Pattern exchange_pattern() const;
 };
 
 at::ScalarType to_scalar_type(DType dtype);

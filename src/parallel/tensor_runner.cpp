@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "parallel/stream.h"
+#include "plan/exchange_pattern.h"
 
 namespace trireme::parallel {
 namespace {
@@ -32,17 +33,20 @@ TensorRunner::TensorRunner(StageContext context, nn::Model& model, GradientBucke
       buckets_(buckets),
       hooks_(std::move(hooks)),
       buffers_(context_.stage()),
+      phases_(context_.stage()),
       totals_(context_) {
   TRIREME_CHECK(static_cast<bool>(hooks_.batch), "a runner needs batches");
   const plan::Mesh& mesh = context_.plan.mesh;
   if (mesh.ep > 1 && context_.run.model.num_moe_layers() > 0)
     exchange_.emplace(context_.communicator.group(plan::Axis::ep),
-                      context_.exchange_pattern(), context_.run.model.moe.num_experts);
+                      plan::exchange_pattern(context_.plan, context_.rank), context_.run.model.moe.num_experts,
+                      context_.run.model.moe.router.top_k);
 }
 
 void TensorRunner::begin_step() {
   totals_.begin();
   expert_rows_.clear();
+  phases_.begin_step();
 }
 
 void TensorRunner::end_step(StepResult& result) {
@@ -50,6 +54,7 @@ void TensorRunner::end_step(StepResult& result) {
     TRIREME_CHECK(false, "{} is alive at the end of the step", describe(context_.stage().buffers[buffer]));
   TRIREME_CHECK(!exchange_ || exchange_->num_remembered() == 0, "a dispatch was not undone in this step");
   result.expert_rows = expert_rows_;
+  phases_.add_to(result.timeline);
   result.sums = totals_.sums();
   result.gradient_norm = std::sqrt(result.sums.squared_norm);
 }
@@ -189,7 +194,10 @@ void TensorRunner::backward(const plan::Action& action) {
 void TensorRunner::all_to_all(const plan::Action& action) {
   TRIREME_CHECK(exchange_.has_value(), "an all-to-all where no experts are spread");
   const BufferKind kind = action.pass == plan::Pass::forward ? BufferKind::boundary : BufferKind::gradient;
-  nn::Boundary out = exchange_->run(action, read(action, kind), /*keep=*/buckets_ != nullptr);
+  const auto begin = comm::PhaseLog::Clock::now();
+  comm::PhaseLog log;
+  nn::Boundary out = exchange_->run(action, read(action, kind), /*keep=*/buckets_ != nullptr, &log);
+  phases_.set(action, begin, std::move(log));
   buffers_.put(buffers_.allocated_by(action, kind), std::move(out));
 }
 

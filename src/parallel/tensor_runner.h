@@ -5,6 +5,7 @@
 
 #include "nn/model.h"
 #include "parallel/buffer_table.h"
+#include "parallel/exchange_phases.h"
 #include "parallel/expert_exchange.h"
 #include "parallel/gradient_buckets.h"
 #include "parallel/segment_runner.h"
@@ -40,6 +41,7 @@ class TensorRunner : public SegmentRunner {
   GradientBuckets* buckets_;
   StepHooks hooks_;
   BufferTable buffers_;
+  ExchangePhases phases_;
   StepTotals totals_;
   std::vector<double> expert_rows_;         // StepResult::expert_rows of this step
   std::optional<ExpertExchange> exchange_;  // where experts are spread

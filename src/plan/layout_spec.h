@@ -83,7 +83,7 @@ struct LayoutSpec {
   std::string schedule = "1f1b";
   std::vector<std::int64_t> stage_layers;  // layers of each piece of the model, in its order (pp, or pp * virtual_stages
                                            // entries; 0 is a no-op slot); empty: as even as possible, the later ones fewer
-  std::string all_to_all = "flat";
+  std::string all_to_all = "flat";       // auto: sim/exchange_choice.h puts the name of the fastest in its place
   double bucket_MiB = 25;                // gradient buckets
   Sharding sharding = Sharding::none;
   int shard_degree = 0;                  // data ranks that one set of shards spans (hybrid sharding); 0: all

@@ -1,5 +1,7 @@
 #include "plan/mesh.h"
 
+#include <algorithm>
+
 #include "base/errors.h"
 
 namespace trireme::plan {
@@ -20,6 +22,36 @@ const char* name_of(Axis axis) {
       return "embedding";
   }
   return "?";
+}
+
+int Mesh::host(int rank) const {
+  int host = 0, last = 0;
+  for (const int ranks : ranks_of_host) {
+    last += ranks;
+    if (rank < last) return host;
+    ++host;
+  }
+  TRIREME_CHECK(ranks_of_host.empty(), "rank {} is on none of {} hosts", rank, ranks_of_host.size());
+  return 0;
+}
+
+void to_json(nlohmann::json& j, const Mesh& mesh) {
+  j = {{"pp", mesh.pp}, {"dp", mesh.dp}, {"ep", mesh.ep}};
+  if (!mesh.ranks_of_host.empty()) j["ranks_of_host"] = mesh.ranks_of_host;
+  if (mesh.hosts_per_group > 0) j["hosts_per_group"] = mesh.hosts_per_group;
+}
+
+void from_json(const nlohmann::json& j, Mesh& mesh) {
+  mesh = {.pp = j.at("pp"), .dp = j.at("dp"), .ep = j.at("ep")};
+  mesh.ranks_of_host = j.value("ranks_of_host", std::vector<int>());
+  mesh.hosts_per_group = j.value("hosts_per_group", 0);
+}
+
+std::vector<int> even_hosts(int world, int ranks_per_host) {
+  std::vector<int> out;
+  if (ranks_per_host <= 0 || ranks_per_host >= world) return out;
+  for (int first = 0; first < world; first += ranks_per_host) out.push_back(std::min(ranks_per_host, world - first));
+  return out;
 }
 
 std::vector<int> Mesh::group(Axis axis, int rank_in) const {

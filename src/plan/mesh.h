@@ -25,9 +25,13 @@ struct Mesh {
   int pp = 1;
   int dp = 1;
   int ep = 1;  // divides dp
+  // Where the ranks are: of each host, in order of rank. Empty: all on one, or nobody knows.
+  std::vector<int> ranks_of_host;
+  int hosts_per_group = 0;  // hosts that share a switch, in order; 0: the fabric has no such level
   bool operator==(const Mesh&) const = default;
 
   int world() const { return pp * dp; }
+  int host(int rank) const;
   int edp() const { return dp / ep; }
   int pp_index(int rank) const { return rank / dp; }
   int dp_index(int rank) const { return rank % dp; }
@@ -40,6 +44,11 @@ struct Mesh {
   // All groups of an axis, by their first member: every rank creates process groups in this order.
   std::vector<std::vector<int>> groups(Axis axis) const;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, pp, dp, ep)
+// Hosts are only written where they are known.
+void to_json(nlohmann::json& j, const Mesh& mesh);
+void from_json(const nlohmann::json& j, Mesh& mesh);
+
+// `world` ranks, ranks_per_host on each host, fewer on the last; empty where that is one host or ranks_per_host is 0.
+std::vector<int> even_hosts(int world, int ranks_per_host);
 
 }  // namespace trireme::plan

@@ -10,6 +10,7 @@
 #include "plan/pipeline/action.h"
 #include "plan/pipeline/schedule.h"
 #include "plan/run_spec.h"
+#include "plan/timeline.h"
 
 namespace trireme::plan {
 
@@ -78,15 +79,26 @@ std::vector<Chunk> split_layers(const model::ModelSpec& model, int num_stages,
 Plan make_training_plan(const RunSpec& run, const Mesh& mesh);
 Plan make_evaluation_plan(const RunSpec& run, const Mesh& mesh, int num_micro_batches);
 
+// How the price of a stage's exchanges of one kind is made up: phases from the action's start.
+struct ExchangeCosts {
+  Segment segment = Segment::dispatch;
+  bool backward = false;
+  std::vector<PhaseSpan> phases;
+  bool operator==(const ExchangeCosts&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExchangeCosts, segment, backward, phases)
+
 // The price of every action and buffer of a stage, aligned with StagePlan. Filled in by `sim`, or from a file.
 struct StageCosts {
   std::vector<double> action_s;
   std::vector<double> action_workspace_bytes;  // transient while the action runs
   std::vector<double> buffer_bytes;
   double constant_bytes = 0;                   // parameters, gradients, optimizer state, framework
+  std::vector<ExchangeCosts> exchanges;        // of the kinds that the stage has
   bool operator==(const StageCosts&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageCosts, action_s, action_workspace_bytes, buffer_bytes, constant_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StageCosts, action_s, action_workspace_bytes, buffer_bytes, constant_bytes,
+                                                exchanges)
 
 struct Costs {
   std::vector<StageCosts> stages;

@@ -41,12 +41,12 @@ void write(const fs::path& path, const T& value) {
 }  // namespace
 
 void MeasuredSteps::add(std::int64_t step, double step_s, const std::vector<Span>& spans,
-                        const std::vector<double>& expert_rows) {
+                        const std::vector<double>& expert_rows, const std::vector<PhaseSpan>& phases) {
   if (static_cast<int>(steps_.size()) < keep_) {
-    steps_.push_back({step, step_s, spans, expert_rows});
+    steps_.push_back({step, step_s, spans, expert_rows, phases});
     return;
   }
-  steps_[next_] = {step, step_s, spans, expert_rows};
+  steps_[next_] = {step, step_s, spans, expert_rows, phases};
   next_ = (next_ + 1) % steps_.size();
 }
 
@@ -79,6 +79,17 @@ MeasuredRank MeasuredSteps::summary(double peak_memory_bytes) const {
       ++count;
     }
     out.action_s.push_back(sum / count);
+  }
+  out.phases = by_distance.front()->phases;
+  for (std::size_t i = 0; i < out.phases.size(); ++i) {
+    double sum = 0;
+    int count = 0;
+    for (const Step* s : by_distance) {
+      if (s->phases.size() != out.phases.size()) continue;
+      sum += s->phases[i].end_s - s->phases[i].start_s;
+      ++count;
+    }
+    out.phase_s.push_back(sum / count);
   }
   for (const Step& s : steps_) {
     if (s.expert_rows.empty()) continue;

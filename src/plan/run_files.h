@@ -16,6 +16,15 @@
 
 namespace trireme::plan {
 
+// layout.all_to_all = "auto": a pattern that could be had, and the seconds of one micro-batch's dispatch and combine
+// through one MoE layer, forward and backward.
+struct PricedPattern {
+  std::string pattern;
+  double layer_s = 0;
+  bool operator==(const PricedPattern&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PricedPattern, pattern, layer_s)
+
 struct Prediction {
   double step_s = 0;
   double tokens_per_s = 0;            // of the whole run
@@ -30,10 +39,12 @@ struct Prediction {
   // By stage, on its first data rank, which owns most: the host copy that it holds while a checkpoint is written and
   // training goes on. In no peak; 0 where the run saves none between its steps.
   std::vector<double> checkpoint_copy_bytes;
+  std::vector<PricedPattern> patterns;  // by price, where the run leaves the all-to-all to the plan; else empty
   bool operator==(const Prediction&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Prediction, step_s, tokens_per_s, model_flops_per_step, peak_flops_per_s, platform,
-                                   platform_measured, baseline_bytes, ranks, memory, constant, checkpoint_copy_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Prediction, step_s, tokens_per_s, model_flops_per_step, peak_flops_per_s,
+                                                platform, platform_measured, baseline_bytes, ranks, memory, constant,
+                                                checkpoint_copy_bytes, patterns)
 
 // What one rank measured. Times are from the step's start on this rank; the start of a step is the same moment on every
 // rank as nearly as a barrier makes it (`step_offset_s` is what remains, from rank 0's).
@@ -47,6 +58,8 @@ struct MeasuredRank {
   double checkpoint_peak_bytes = 0;   // likewise over the steps with one; 0: there was none
   double checkpoint_copy_bytes = 0;   // the largest copy
   std::vector<Span> spans;            // of the step whose length is nearest to the median, aligned with the actions
+  std::vector<PhaseSpan> phases;      // of its exchanges, of the same step as spans
+  std::vector<double> phase_s;        // mean length of each phase over the same steps as action_s, aligned with phases
   std::vector<double> action_s;       // mean length of each action over the half of the steps nearest to the median, aligned
   std::vector<double> expert_rows;    // rows of each action that computes routed experts in a forward (else 0): mean over
                                       // the steps, aligned; empty where no expert was computed
@@ -54,13 +67,14 @@ struct MeasuredRank {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MeasuredRank, rank, first_step, num_steps, step_s, step_offset_s,
                                                 peak_memory_bytes, checkpoint_peak_bytes, checkpoint_copy_bytes, spans,
-                                                action_s, expert_rows)
+                                                phases, phase_s, action_s, expert_rows)
 
 // Collects the spans of a rank's steps and makes the medians. Keeps the last `keep` steps added.
 class MeasuredSteps {
  public:
   MeasuredSteps(int rank, int keep) : rank_(rank), keep_(keep) {}
-  void add(std::int64_t step, double step_s, const std::vector<Span>& spans, const std::vector<double>& expert_rows = {});
+  void add(std::int64_t step, double step_s, const std::vector<Span>& spans, const std::vector<double>& expert_rows = {},
+           const std::vector<PhaseSpan>& phases = {});
   bool empty() const { return steps_.empty(); }
   // Peak as given. std::logic_error when no step was added.
   MeasuredRank summary(double peak_memory_bytes) const;
@@ -71,6 +85,7 @@ class MeasuredSteps {
     double step_s = 0;
     std::vector<Span> spans;
     std::vector<double> expert_rows;
+    std::vector<PhaseSpan> phases;
   };
   int rank_, keep_;
   std::vector<Step> steps_;  // a ring once full

@@ -38,6 +38,12 @@ auto set_of_names(ConfigTable& table, const char* key, Read read) {
   }
 }
 
+std::vector<std::string> layout_patterns() {
+  auto names = pattern_names();
+  names.insert(names.begin(), "auto");
+  return names;
+}
+
 }  // namespace
 
 LayoutSpec read_layout(ConfigTable t, const std::vector<std::string>& patterns) {
@@ -226,8 +232,8 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
   run.platform = resolve(table, "platform", folder, table.string_or("platform", ""));
   run.timeout_s = table.number_or("timeout_s", run.timeout_s, 0.1, 1e6);
   // What nobody has to execute may be any pattern.
-  std::vector<std::string> patterns = training_pattern_names();
-  if (table.has("published")) patterns = pattern_names(), patterns.push_back("allgather");
+  std::vector<std::string> patterns = layout_patterns();
+  if (table.has("published")) patterns.push_back("allgather");
   run.layout = read_layout(table.table("layout"), patterns);
   run.batch = read_batch(table.table("batch"));
   run.train = read_train(table.table("train"));

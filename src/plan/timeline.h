@@ -1,5 +1,6 @@
 // When every action ran, predicted by `sim` or measured by a run: the same shape, so that they lie side by side.
 #pragma once
+#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -13,13 +14,24 @@ struct Span {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Span, start_s, end_s)
 
+// A phase of a dispatch or combine, inside its action: one of the pattern's phases for one of the things that travel.
+struct PhaseSpan {
+  int action = -1;
+  std::string part;   // "counts", "experts", "rows", "scores"
+  std::string phase;  // the pattern's own name of it
+  double start_s = 0, end_s = 0;
+  bool operator==(const PhaseSpan&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseSpan, action, part, phase, start_s, end_s)
+
 struct RankTimeline {
   int rank = 0;
   std::vector<Span> spans;         // aligned with the stage's actions
+  std::vector<PhaseSpan> phases;   // of its exchanges, action by action; independent ones overlap
   double step_s = 0;
   double peak_memory_bytes = 0;
   bool operator==(const RankTimeline&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankTimeline, rank, spans, step_s, peak_memory_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankTimeline, rank, spans, phases, step_s, peak_memory_bytes)
 
 }  // namespace trireme::plan

@@ -77,6 +77,7 @@ Host read_host(ConfigTable t) {
   h.cores = static_cast<int>(t.integer("cores", 1, 1 << 20));
   h.memory_bytes = t.number("memory_GiB", 1e-3) * GiB;
   h.ranks = static_cast<int>(t.integer_or("ranks", 0, 0, 1 << 20));
+  h.nodes_per_group = static_cast<int>(t.integer_or("nodes_per_group", 0, 0, 1 << 20));
   for (ConfigTable& b : t.tables("busy"))
     h.busy.push_back({.threads = read_threads(b), .source = read_source(b), .ranks = column(b, "ranks"),
                       .slow_down = column(b, "slow_down"), .hand_over_s = column(b, "hand_over_us", micro)});
@@ -238,6 +239,7 @@ std::string to_toml(const PlatformSpec& p) {
                        words(c.segment), words(c.layer), words(c.pass), list(c.factor));
   out += fmt::format("\n[host]\ncores = {}\nmemory_GiB = {:.6g}\nranks = {}\n", p.host.cores, p.host.memory_bytes / GiB,
                      p.host.ranks);
+  if (p.host.nodes_per_group > 0) out += fmt::format("nodes_per_group = {}\n", p.host.nodes_per_group);
   for (const BusyTable& b : p.host.busy)
     out += heading("host.busy", nullptr, b.threads, b.source) +
            fmt::format("ranks = {}\nslow_down = {}\nhand_over_us = {}\n", list(b.ranks), list(b.slow_down),

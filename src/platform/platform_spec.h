@@ -114,6 +114,7 @@ struct Host {
   int cores = 1;
   double memory_bytes = 0;
   int ranks = 0;  // ranks of a run on one host; 0: all of them
+  int nodes_per_group = 0;  // hosts that share a switch, in order of their ranks; 0: no such level
   std::vector<BusyTable> busy;
   NoiseTable noise;
   bool operator==(const Host&) const = default;
@@ -184,7 +185,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Device, name, kind, memory_bytes, launch_s, l
                                    attention, memory, segments)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BusyTable, threads, source, ranks, slow_down, hand_over_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NoiseTable, source, factor)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Host, cores, memory_bytes, ranks, busy, noise)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Host, cores, memory_bytes, ranks, nodes_per_group, busy, noise)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, level, source, latency_s, bytes, bytes_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharedLink, level, source, nodes, ranks_per_node, latency_s, message_s, bytes_per_s,
                                    cards, residual)

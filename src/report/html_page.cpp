@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "report/action_kinds.h"
@@ -56,12 +57,19 @@ class Names {
   std::map<std::string, int> index_;
 };
 
-nlohmann::json spans_json(const plan::StagePlan& stage, const std::vector<plan::Span>& spans, Names& kinds, Names& names) {
+// Phases have a row each below the lanes: they lie side by side.
+nlohmann::json spans_json(const plan::StagePlan& stage, const plan::RankTimeline& timeline, Names& lanes, Names& kinds, Names& names) {
   nlohmann::json out = nlohmann::json::array();
+  const auto& spans = timeline.spans;
   for (std::size_t i = 0; i < stage.actions.size() && i < spans.size(); ++i) {
     const plan::Action& a = stage.actions[i];
     out.push_back({static_cast<int>(a.lane), micro(spans[i].start_s), micro(spans[i].end_s - spans[i].start_s),
                    kinds.index(kind_of(a, stage)), names.index(describe(a))});
+  }
+  for (const plan::PhaseSpan& p : timeline.phases) {
+    const plan::Action& a = stage.actions.at(static_cast<std::size_t>(p.action));
+    out.push_back({lanes.index("phase " + p.phase), micro(p.start_s), micro(p.end_s - p.start_s),
+                   kinds.index("all_to_all phase " + p.phase), names.index(fmt::format("{}: {}, phase {}", describe(a), p.part, p.phase))});
   }
   return out;
 }
@@ -69,7 +77,8 @@ nlohmann::json spans_json(const plan::StagePlan& stage, const std::vector<plan::
 }  // namespace
 
 std::string html_page(const PageInput& in) {
-  Names kinds, names;
+  Names lanes, kinds, names;
+  for (int lane = 0; lane < plan::num_lanes; ++lane) lanes.index(name_of(static_cast<plan::Lane>(lane)));
   nlohmann::json ranks = nlohmann::json::array();
   std::map<int, const plan::RankTimeline*> measured;
   for (const plan::RankTimeline& m : in.measured) measured[m.rank] = &m;
@@ -78,23 +87,22 @@ std::string html_page(const PageInput& in) {
     if (!all && in.plan.mesh.dp_index(p.rank) != 0) continue;
     const int s = in.plan.mesh.pp_index(p.rank);
     const plan::StagePlan& stage = in.plan.stages[s];
-    nlohmann::json rank = {{"rank", p.rank}, {"stage", s}, {"predicted", spans_json(stage, p.spans, kinds, names)},
+    nlohmann::json rank = {{"rank", p.rank}, {"stage", s}, {"predicted", spans_json(stage, p, lanes, kinds, names)},
                            {"predicted_peak", p.peak_memory_bytes}, {"measured", nullptr}, {"measured_peak", nullptr}};
     if (const auto at = measured.find(p.rank); at != measured.end()) {
-      rank["measured"] = spans_json(stage, at->second->spans, kinds, names);
+      rank["measured"] = spans_json(stage, *at->second, lanes, kinds, names);
       rank["measured_peak"] = at->second->peak_memory_bytes;
     }
     ranks.push_back(rank);
   }
-  nlohmann::json lanes = nlohmann::json::array(), memory = nlohmann::json::array();
-  for (int lane = 0; lane < plan::num_lanes; ++lane) lanes.push_back(name_of(static_cast<plan::Lane>(lane)));
+  nlohmann::json memory = nlohmann::json::array();
   for (const plan::MemoryCurve& m : in.predicted.memory) {
     nlohmann::json parts = nlohmann::json::array(), points = nlohmann::json::array();
     for (const plan::MemoryPart& p : m.at_peak) parts.push_back({p.what, p.bytes});
     for (const plan::MemoryPoint& p : m.points) points.push_back({micro(p.time_s), p.bytes});
     memory.push_back({{"parts", parts}, {"points", points}});
   }
-  nlohmann::json data = {{"title", in.title}, {"text", in.text}, {"lanes", lanes}, {"ranks", ranks}, {"memory", memory},
+  nlohmann::json data = {{"title", in.title}, {"text", in.text}, {"lanes", lanes.list}, {"ranks", ranks}, {"memory", memory},
                          {"kinds", kinds.list}, {"names", names.list}, {"predicted_step_s", in.predicted.step_s},
                          {"all_ranks", all}, {"report", nullptr}};
   if (in.report) data["report"] = run_json(*in.report);

@@ -24,10 +24,11 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:6px;paddin
 </style></head><body><main>
 <h1 id="title"></h1><div class="tiles" id="tiles"></div>
 <h2>Timeline of a step</h2>
-<div class="soft">Each rank's lanes; predicted above measured. Wheel zooms, drag moves, double click shows all.</div>
+<div class="soft">Each rank's lanes, and the phases of its dispatches and combines; predicted above measured. Wheel zooms, drag moves, double click shows all.</div>
 <div class="legend" id="legend"></div><canvas id="timeline"></canvas>
 <h2>Memory</h2><div id="memory"></div>
 <div class="two"><div><h2 id="kinds_title"></h2><div id="kinds"></div></div><div><h2 id="segments_title"></h2><div id="segments"></div></div></div>
+<h2 id="phases_title"></h2><div id="phases"></div>
 <h2 id="ranks_title"></h2><div id="ranks"></div>
 <h2 id="loss_title"></h2><div id="loss"></div>
 <h2>Text report</h2><details><summary>show</summary><pre id="text"></pre></details>
@@ -109,6 +110,9 @@ if(R){$("kinds_title").textContent="By action kind";$("segments_title").textCont
   const cells=k=>[k.kind,k.count,seconds(k.seconds.predicted),seconds(k.seconds.measured),percent(k.seconds.error)];
   table($("kinds"),["kind","actions","predicted","measured","error"],R.kinds.map(cells));
   table($("segments"),["segment","actions","predicted","measured","error"],R.segments.map(cells));
+  if(R.phases.length){$("phases_title").textContent="Dispatch and combine by phase";
+    table($("phases"),["exchange","of","phase","times","predicted","measured","error"],R.phases.map(k=>[k.kind,k.part,k.phase,k.count,
+      seconds(k.seconds.predicted),seconds(k.seconds.measured),percent(k.seconds.error)]))}
   table($("ranks"),["rank","stage","compute","measured","error","idle","measured","peak","measured","error"],R.ranks.map(k=>[k.rank,k.stage,
     seconds(k.compute_s.predicted),seconds(k.compute_s.measured),percent(k.compute_s.error),seconds(k.idle_s.predicted),seconds(k.idle_s.measured),
     bytes(k.peak_memory_bytes.predicted),bytes(k.peak_memory_bytes.measured),percent(k.peak_memory_bytes.error)]))}

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "model/parameters.h"
 #include "report/action_kinds.h"
+#include "report/pattern_choice.h"
 #include "report/text_table.h"
 
 namespace trireme::report {
@@ -141,7 +142,7 @@ std::string plan_text(const PlanView& v) {
   }
   out += layout.text();
   out += fmt::format("  pp {} x dp {}; experts over ep {}, each on {} {}; all-to-all {}\n", mesh.pp, mesh.dp, mesh.ep, mesh.edp(),
-                     mesh.edp() == 1 ? "rank" : "ranks", v.plan.all_to_all);
+                     mesh.edp() == 1 ? "rank" : "ranks", pattern_text(v.plan, v.prediction));
   out += fmt::format("  {} sequences of {} tokens a step: {} micro-batches of {} on each of {} data ranks\n",
                      v.run.batch.global_batch, v.run.batch.sequence_length, v.plan.num_micro_batches, v.run.batch.micro_batch,
                      mesh.dp);
@@ -198,6 +199,7 @@ nlohmann::json plan_json(const PlanView& v) {
           {"ranks", v.plan.mesh.world()},
           {"num_micro_batches", v.plan.num_micro_batches},
           {"schedule", to_text(v.plan.schedule)},
+          {"all_to_all", pattern_json(v.plan, v.prediction)},
           {"platform", {{"name", v.prediction.platform}, {"measured", v.prediction.platform_measured}}},
           {"feasible", reasons.empty()},
           {"reasons", reasons},

@@ -27,7 +27,7 @@ std::vector<std::string> infeasibilities(const PlanView& view);
 std::string plan_text(const PlanView& view);
 
 // Keys: model {name, params_total, params_active}, mesh, ranks, feasible, reasons, step_s, tokens_per_s,
-// tokens_per_s_per_device, model_tflops_per_device, mfu, peak_memory_bytes, memory (by stage), kinds, platform, schedule,
+// tokens_per_s_per_device, model_tflops_per_device, mfu, peak_memory_bytes, memory (by stage), kinds, platform, schedule, all_to_all,
 // timeline (one entry a stage: rank, spans with names).
 nlohmann::json plan_json(const PlanView& view);
 

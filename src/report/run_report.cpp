@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -26,6 +27,27 @@ class Rows {
   std::map<std::string, std::size_t> index_;
 };
 
+// Likewise for phases.
+class PhaseRows {
+ public:
+  void add(const plan::StagePlan& stage, const std::vector<plan::PhaseSpan>& phases, double Pair::* side,
+           const std::vector<double>& lengths = {}) {
+    for (std::size_t i = 0; i < phases.size(); ++i) {
+      const plan::PhaseSpan& p = phases[i];
+      const std::string kind = kind_of(stage.actions.at(static_cast<std::size_t>(p.action)), stage);
+      const auto [at, fresh] = index_.try_emplace({kind, p.part, p.phase}, rows.size());
+      if (fresh) rows.push_back({.kind = kind, .part = p.part, .phase = p.phase});
+      PhaseRow& row = rows[at->second];
+      row.seconds.*side += i < lengths.size() ? lengths[i] : p.end_s - p.start_s;
+      if (side == &Pair::predicted) ++row.count;
+    }
+  }
+  std::vector<PhaseRow> rows;
+
+ private:
+  std::map<std::tuple<std::string, std::string, std::string>, std::size_t> index_;
+};
+
 void check_fits(const RunReport& r, const std::filesystem::path& folder) {
   for (const plan::MeasuredRank& m : r.measured) {
     const auto fail = [&](std::string why) {
@@ -33,6 +55,9 @@ void check_fits(const RunReport& r, const std::filesystem::path& folder) {
     };
     if (m.rank < 0 || m.rank >= r.plan.mesh.world()) fail(fmt::format("the plan has {} ranks", r.plan.mesh.world()));
     const std::size_t actions = r.plan.stages[r.plan.mesh.pp_index(m.rank)].actions.size();
+    for (const plan::PhaseSpan& p : m.phases)
+      if (p.action < 0 || static_cast<std::size_t>(p.action) >= actions)
+        fail(fmt::format("a phase of action {} was measured, the plan has {} actions", p.action, actions));
     if (m.spans.size() != actions)
       fail(fmt::format("{} spans were measured, the plan has {} actions", m.spans.size(), actions));
   }
@@ -49,11 +74,16 @@ double length(const plan::Span& s) { return s.end_s - s.start_s; }
 std::vector<plan::RankTimeline> RunReport::measured_timelines() const {
   std::vector<plan::RankTimeline> out;
   for (const plan::MeasuredRank& m : measured) {
-    out.push_back({.rank = m.rank, .spans = m.spans, .step_s = m.step_s, .peak_memory_bytes = m.peak_memory_bytes});
-    for (plan::Span& s : out.back().spans) {
-      s.start_s += m.step_offset_s;
-      s.end_s += m.step_offset_s;
-    }
+    out.push_back({.rank = m.rank, .spans = m.spans, .phases = m.phases, .step_s = m.step_s,
+                   .peak_memory_bytes = m.peak_memory_bytes});
+    const auto move = [&](auto& spans) {
+      for (auto& s : spans) {
+        s.start_s += m.step_offset_s;
+        s.end_s += m.step_offset_s;
+      }
+    };
+    move(out.back().spans);
+    move(out.back().phases);
   }
   return out;
 }
@@ -74,6 +104,7 @@ RunReport make_run_report(const std::filesystem::path& folder) {
   }
 
   Rows kinds, segments;
+  PhaseRows phases;
   // Without measurements the tables still show the prediction of every rank.
   std::map<int, const plan::MeasuredRank*> of_rank;
   for (const plan::MeasuredRank& m : r.measured) of_rank[m.rank] = &m;
@@ -103,6 +134,8 @@ RunReport make_run_report(const std::filesystem::path& folder) {
       segment.seconds.predicted += p;
       segment.seconds.measured += m;
     }
+    phases.add(stage, predicted.phases, &Pair::predicted);
+    if (measured) phases.add(stage, measured->phases, &Pair::measured, measured->phase_s);
     row.idle_s.predicted = row.step_s.predicted - row.compute_s.predicted;
     if (measured) {
       row.idle_s.measured = row.step_s.measured - row.compute_s.measured;
@@ -115,6 +148,7 @@ RunReport make_run_report(const std::filesystem::path& folder) {
   }
   r.kinds = std::move(kinds.rows);
   r.segments = std::move(segments.rows);
+  r.phases = std::move(phases.rows);
   return r;
 }
 

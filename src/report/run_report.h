@@ -24,6 +24,15 @@ struct KindRow {
   Pair seconds;   // likewise
 };
 
+// A phase of one kind of exchange.
+struct PhaseRow {
+  std::string kind;   // "all_to_all forward dispatch"
+  std::string part;   // of what travels: "rows"
+  std::string phase;  // "remote"
+  int count = 0;      // in a step, over the ranks compared
+  Pair seconds;       // likewise, waiting for partners included; phases side by side add up to more than their action
+};
+
 struct RankRow {
   int rank = 0, stage = 0;
   Pair step_s;
@@ -45,6 +54,7 @@ struct RunReport {
   Pair checkpoint_peak_bytes;     // likewise in steps with one; predicted 0: the run saves none between its steps
   Pair checkpoint_copy_bytes;     // the largest copy
   std::vector<KindRow> kinds;
+  std::vector<PhaseRow> phases;   // of the exchanges of experts; empty for a run of before they were written down
   std::vector<KindRow> segments;  // compute actions by segment, both passes
   std::vector<RankRow> ranks;
 
@@ -55,7 +65,7 @@ struct RunReport {
 RunReport make_run_report(const std::filesystem::path& run_folder);
 
 std::string run_text(const RunReport& report);
-// Keys: step_s, repriced_step_s (null where not known), peak_memory_bytes (each {predicted, measured, error}), kinds, segments, ranks, loss, throughput.
+// Keys: step_s, repriced_step_s (null where not known), peak_memory_bytes (each {predicted, measured, error}), kinds, phases, segments, ranks, loss, throughput.
 nlohmann::json run_json(const RunReport& report);
 
 }  // namespace trireme::report

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "report/action_kinds.h"
+#include "report/pattern_choice.h"
 #include "report/run_report.h"
 #include "report/text_table.h"
 
@@ -28,6 +29,17 @@ std::string kinds_text(const std::vector<KindRow>& rows, bool lanes) {
     row.push_back(measured_text(k.seconds.measured, show_seconds));
     row.push_back(show_error(k.seconds.predicted, k.seconds.measured));
     table.add(row);
+  }
+  return table.text();
+}
+
+std::string phases_text(const std::vector<PhaseRow>& rows) {
+  TextTable table({"exchange", "of", "phase", "times", "predicted", "measured", "error"});
+  std::string last;
+  for (const PhaseRow& p : rows) {
+    table.add({p.kind == last ? "" : p.kind, p.part, p.phase, fmt::format("{}", p.count), show_seconds(p.seconds.predicted),
+               measured_text(p.seconds.measured, show_seconds), show_error(p.seconds.predicted, p.seconds.measured)});
+    last = p.kind;
   }
   return table.text();
 }
@@ -80,6 +92,9 @@ std::string run_text(const RunReport& r) {
   out += strips_text(r);
 
   out += "\nBy action kind, a step, all ranks (waiting for partners included)\n" + kinds_text(r.kinds, true);
+  if (!r.phases.empty())
+    out += fmt::format("\nDispatch and combine by phase, a step, all ranks (waiting for partners included): {}\n", pattern_text(r.plan, r.prediction)) +
+           phases_text(r.phases);
   out += "\nCompute by segment, forward and backward\n" + kinds_text(r.segments, false);
 
   out += "\nBy rank\n";
@@ -122,6 +137,9 @@ nlohmann::json run_json(const RunReport& r) {
       out.push_back({{"kind", k.kind}, {"lane", k.lane}, {"count", k.count}, {"seconds", pair(k.seconds)}});
     return out;
   };
+  nlohmann::json phases = nlohmann::json::array();
+  for (const PhaseRow& p : r.phases)
+    phases.push_back({{"kind", p.kind}, {"part", p.part}, {"phase", p.phase}, {"count", p.count}, {"seconds", pair(p.seconds)}});
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankRow& k : r.ranks)
     ranks.push_back({{"rank", k.rank}, {"stage", k.stage}, {"step_s", pair(k.step_s)}, {"compute_s", pair(k.compute_s)},
@@ -138,7 +156,9 @@ nlohmann::json run_json(const RunReport& r) {
           {"peak_memory_bytes", pair(r.peak_bytes)},
           {"checkpoint_peak_bytes", pair(r.checkpoint_peak_bytes)},
           {"checkpoint_copy_bytes", pair(r.checkpoint_copy_bytes)},
+          {"all_to_all", pattern_json(r.plan, r.prediction)},
           {"kinds", rows(r.kinds)},
+          {"phases", phases},
           {"segments", rows(r.segments)},
           {"ranks", ranks},
           {"loss", loss}};

@@ -1,6 +1,8 @@
 #include "report/trace.h"
 
 #include <array>
+#include <map>
+#include <string>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -31,6 +33,17 @@ std::string trace_json(const plan::Plan& plan, const std::vector<TraceGroup>& gr
         events.push_back({{"ph", "X"}, {"name", kind_of(a, stage)}, {"cat", name_of(a.kind)}, {"pid", pid}, {"tid", lane + 1},
                           {"ts", rank.spans[i].start_s * 1e6}, {"dur", (rank.spans[i].end_s - rank.spans[i].start_s) * 1e6},
                           {"args", {{"action", describe(a)}, {"id", a.id}}}});
+      }
+      // A phase's name is a thread of its own: phases lie side by side.
+      std::map<std::string, int> thread_of;
+      for (const plan::PhaseSpan& p : rank.phases) {
+        const auto [at, fresh] = thread_of.try_emplace(p.phase, plan::num_lanes + 1 + static_cast<int>(thread_of.size()));
+        if (fresh)
+          events.push_back({{"ph", "M"}, {"name", "thread_name"}, {"pid", pid}, {"tid", at->second},
+                            {"args", {{"name", "phase " + p.phase}}}});
+        events.push_back({{"ph", "X"}, {"name", fmt::format("{} {}", p.phase, p.part)}, {"cat", "phase"}, {"pid", pid},
+                          {"tid", at->second}, {"ts", p.start_s * 1e6}, {"dur", (p.end_s - p.start_s) * 1e6},
+                          {"args", {{"action", describe(stage.actions.at(static_cast<std::size_t>(p.action)))}, {"id", p.action}}}});
       }
     }
   }

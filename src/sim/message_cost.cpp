@@ -4,8 +4,6 @@
 #include <array>
 #include <string>
 
-#include "plan/all_to_all/row_counts.h"
-#include "sim/network/pattern_time.h"
 
 namespace trireme::sim {
 
@@ -36,35 +34,46 @@ Seconds MessageCost::between_stages(int stage, int peer_stage, double bytes) con
   return network_.message(inside ? Level::host : Level::network, bytes);
 }
 
-Seconds MessageCost::all_to_all(const plan::Pattern& pattern, int stage, double block_bytes) const {
+PatternTime MessageCost::all_to_all(const plan::Pattern& pattern, int stage, const plan::RowCounts& counts,
+                                    double row_bytes, bool by_links) const {
   const auto members = mesh_.group(plan::Axis::ep, mesh_.rank(stage, 0));
   const int p = static_cast<int>(members.size());
-  if (p == 1) return Seconds(0);
-  if (pattern.name == "flat" && level(plan::Axis::ep, stage) == Level::host)
-    return network_.all_to_all(Level::host, p, block_bytes * (p - 1));
+  PatternTime out;
+  if (p == 1) return out;
+  if (pattern.name == "flat" && !by_links && level(plan::Axis::ep, stage) == Level::host) {
+    const double to_others = (counts.each({.first = 0}, {.first = 0, .count = p}) - counts.each({.first = 0}, {.first = 0}));
+    out.seconds = network_.all_to_all(Level::host, p, to_others * row_bytes).value;
+    out.phases = {{.name = pattern.phases.front().name, .end_s = out.seconds}};
+    return out;
+  }
   if (!network_.spec().shared_links.empty()) {
     std::vector<std::string> hosts;
     for (const int rank : members) hosts.push_back(std::to_string(host(rank)));
     const auto shape = plan::NodeShape::of_hosts(hosts);
-    const plan::BlockTable blocks(p, std::vector<double>(static_cast<std::size_t>(p * p), 1));
-    return Seconds(pattern_time(pattern, shape, fabric_of(network_.spec(), shape), blocks, block_bytes).seconds);
+    return pattern_time(pattern, shape, fabric_of(network_.spec(), shape), counts, row_bytes);
   }
-  std::vector<double> end;
   for (const plan::Phase& phase : pattern.phases) {
     std::vector<std::array<double, 2>> busy(p, {0, 0});  // by member and level
     for (const plan::Transfer& t : phase.transfers) {
       if (t.from == t.to) continue;
       const Level level = host(members[t.from]) == host(members[t.to]) ? Level::host : Level::network;
-      const double seconds = network_.message(level, block_bytes * static_cast<double>(num_blocks(t))).value;
-      busy[t.from][static_cast<int>(level)] += seconds;
+      double rows = 0;
+      for (const plan::Parcel& parcel : t.parcels) rows += plan::rows_of(parcel, pattern.flow, counts);
+      busy[t.from][static_cast<int>(level)] += network_.message(level, rows * row_bytes).value;
     }
-    double longest = 0;
+    double longest = 0, begin = 0;
     for (const auto& b : busy) longest = std::max(longest, std::max(b[0], b[1]));
-    double begin = 0;
-    for (const int before : phase.after) begin = std::max(begin, end[before]);
-    end.push_back(begin + longest);
+    for (const int before : phase.after) begin = std::max(begin, out.phases[before].end_s);
+    out.phases.push_back({.name = phase.name, .begin_s = begin, .end_s = begin + longest});
+    out.seconds = std::max(out.seconds, begin + longest);
   }
-  return Seconds(end.empty() ? 0 : *std::max_element(end.begin(), end.end()));
+  return out;
+}
+
+Seconds MessageCost::all_to_all(const plan::Pattern& pattern, int stage, double block_bytes) const {
+  const int p = size(plan::Axis::ep, stage);
+  const plan::BlockTable blocks(p, std::vector<double>(static_cast<std::size_t>(p) * p, 1));
+  return Seconds(all_to_all(pattern, stage, blocks, block_bytes).seconds);
 }
 
 }  // namespace trireme::sim

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "model/parameters.h"
-#include "plan/all_to_all/generators.h"
 #include "platform/device_curves.h"
 #include "platform/network_curves.h"
+#include "sim/exchange_cost.h"
 #include "sim/memory_cost.h"
 #include "sim/message_cost.h"
 
@@ -30,8 +30,10 @@ class Pricer {
   Pricer(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform)
       : plan_(plan), run_(run), platform_(platform), threads_(threads_of_rank(run, platform, plan.mesh.world())),
         curves_(platform.device, run.device.dtype, threads_), network_(platform),
-        messages_(plan_.mesh, network_, platform.host.ranks), shape_(segment_shape(run, plan.mesh, threads_, !plan.schedule.forward_only)),
-        pattern_(plan::make_pattern(plan.all_to_all, plan::NodeShape::even(plan.mesh.ep, platform.host.ranks))) {}
+        messages_(plan_.mesh, network_, platform.host.ranks), shape_(segment_shape(run, plan.mesh, threads_, !plan.schedule.forward_only)) {
+    if (plan.mesh.ep > 1 && run.model.num_moe_layers() > 0)
+      for (int s = 0; s < plan.mesh.pp; ++s) exchanges_.emplace_back(run, plan.mesh, messages_, plan.all_to_all, s);
+  }
 
   Priced run() {
     Priced out{.notes = curves_.notes(), .threads = threads_, .measured = curves_.measured()};
@@ -42,6 +44,7 @@ class Pricer {
         costs.action_s.push_back(seconds(stage, static_cast<int>(s), a, out.terms));
         costs.action_workspace_bytes.push_back(workspace(stage, a));
       }
+      costs.exchanges = exchange_costs(stage, static_cast<int>(s));
       for (const plan::Buffer& b : stage.buffers) costs.buffer_bytes.push_back(bytes(b));
       out.constant.push_back(constant_parts(run_, plan_.mesh, stage));
       for (const plan::MemoryPart& part : out.constant.back()) costs.constant_bytes += part.bytes;
@@ -125,7 +128,7 @@ class Pricer {
         const double bytes = tokens * run_.model.hidden * size;
         return one({"message", messages_.between_stages(s, a.peer_stage, bytes).value, fmt::format("{:.1f} KiB", bytes / KiB)});
       }
-      case ActionKind::all_to_all: return exchange(a, parts);
+      case ActionKind::all_to_all: return exchange(a, s, parts);
       case ActionKind::gradient_norm:
         return memory("gradients", platform::MemoryUse::optimizer, stage_parameters(run_, plan_.mesh, stage).total() * wide, 1);
       case ActionKind::optimizer: {
@@ -137,21 +140,34 @@ class Pricer {
     }
   }
 
-  double exchange(const Action& a, std::vector<Term>& parts) const {
-    const int p = plan_.mesh.ep, s = 0;
-    const double rows = static_cast<double>(shape_.rows_sent) / p;  // a block's
-    const double size = size_of(run_.device.dtype), wide = size_of(accumulate_dtype(run_.device.dtype));
-    const auto add = [&](const char* what, double block_bytes) {
-      parts.push_back({what, messages_.all_to_all(pattern_, s, block_bytes).value,
-                       fmt::format("{:.1f} KiB to each of {} ({})", block_bytes / KiB, p - 1,
-                                   source(platform::Collective::all_to_all, messages_.level(Axis::ep, s), p))});
-    };
-    if (a.segment == Segment::dispatch && a.pass == Pass::forward) add("counts", 8.0 * shape_.local_experts);
-    add("rows", rows * run_.model.hidden * size);
-    if (a.segment == Segment::dispatch) add("scores", rows * wide);
+  const ExchangeCost& exchange(int s) const { return exchanges_.at(static_cast<std::size_t>(s)); }
+
+  double exchange(const Action& a, int s, std::vector<Term>& parts) const {
+    const int p = plan_.mesh.ep;
+    const char* from = plan_.all_to_all == "flat" ? source(platform::Collective::all_to_all, messages_.level(Axis::ep, s), p)
+                       : platform_.shared_links.empty() ? "from the link" : "from links that all use at once";
     double sum = 0;
-    for (const Term& t : parts) sum += t.seconds;
+    for (const ExchangePart& part : exchange(s).parts(a.segment, a.pass)) {
+      parts.push_back({part.what, part.time.seconds,
+                       fmt::format("{:.1f} KiB to {} by {} ({})", part.rows * part.row_bytes / KiB, p - 1, plan_.all_to_all, from)});
+      for (const PhaseTime& phase : part.time.phases)
+        if (part.time.phases.size() > 1)
+          parts.push_back({"  " + phase.name, phase.end_s - phase.begin_s, fmt::format("from {:.3g} ms", phase.begin_s * 1e3)});
+      sum += part.time.seconds;
+    }
     return sum;
+  }
+
+  std::vector<plan::ExchangeCosts> exchange_costs(const plan::StagePlan& stage, int s) const {
+    std::vector<plan::ExchangeCosts> out;
+    for (const Action& a : stage.actions) {
+      const bool backward = a.pass == Pass::backward;
+      if (a.kind != ActionKind::all_to_all ||
+          std::any_of(out.begin(), out.end(), [&](const auto& e) { return e.segment == a.segment && e.backward == backward; }))
+        continue;
+      out.push_back({a.segment, backward, phase_spans(exchange(s).parts(a.segment, a.pass))});
+    }
+    return out;
   }
 
   double moe_layers(const plan::StagePlan& stage) const {
@@ -184,7 +200,7 @@ class Pricer {
   platform::NetworkCurves network_;
   MessageCost messages_;
   model::SegmentShape shape_;
-  plan::Pattern pattern_;
+  std::vector<ExchangeCost> exchanges_;  // by stage; none where nothing is exchanged
   std::map<Key, double> seconds_, workspace_;
   std::map<std::tuple<plan::BufferKind, Segment, bool, bool>, double> bytes_;
 };

@@ -63,6 +63,34 @@ TEST(Liveness, ASilentRankIsNamedByAll) {
   }
 }
 
+TEST(Liveness, OneRankTellsOfADeath) {
+  // Rank 2's death is reported; rank 1 was in touch with it, and tells although it asks last.
+  Ranks r(4, milliseconds(60000));
+  Liveness::report_death(*r.store, 2, "killed by signal 9");
+  for (const int rank : {0, 1, 3})
+    ASSERT_TRUE(eventually([&] { return r.ranks[static_cast<std::size_t>(rank)]->dead().has_value(); }));
+  std::vector<char> tells(4, 0);
+  std::vector<std::thread> asking;
+  for (const int rank : {0, 3})
+    asking.emplace_back([&, rank] { tells[static_cast<std::size_t>(rank)] = r.ranks[static_cast<std::size_t>(rank)]->tells(); });
+  std::this_thread::sleep_for(milliseconds(50));
+  r.ranks[1]->note_first_hand();
+  tells[1] = r.ranks[1]->tells();
+  r.ranks[1]->wait_until_told(std::chrono::minutes(1));
+  for (std::thread& t : asking) t.join();
+  EXPECT_EQ(tells, (std::vector<char>{0, 1, 0, 0}));
+}
+
+TEST(Liveness, WithoutAWitnessTheFirstToAskTells) {
+  Ranks r(3, milliseconds(60000));
+  Liveness::report_death(*r.store, 2, "killed by signal 9");
+  std::vector<char> tells(2, 0);
+  std::vector<std::thread> asking;
+  for (const std::size_t rank : {0, 1}) asking.emplace_back([&, rank] { tells[rank] = r.ranks[rank]->tells(); });
+  for (std::thread& t : asking) t.join();
+  EXPECT_EQ(tells[0] + tells[1], 1);
+}
+
 TEST(Liveness, RankZeroIsWatchedToo) {
   Ranks r(3, milliseconds(3000));
   r.ranks[0].reset();

@@ -3,6 +3,8 @@
 #include "parallel/expert_exchange.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "nn/router.h"
@@ -51,17 +53,37 @@ nn::Boundary boundary_of(int rank, int ep) {
   return boundary;
 }
 
-// Members, and a pattern for them on nodes of two.
-class ExpertExchangeTest : public ::testing::TestWithParam<std::tuple<int, std::string>> {
+// The members' nodes, and a pattern for them.
+class ExpertExchangeTest : public ::testing::TestWithParam<std::tuple<plan::NodeShape, std::string>> {
  protected:
-  int ep() const { return std::get<0>(GetParam()); }
-  plan::Pattern pattern() const { return plan::make_pattern(std::get<1>(GetParam()), plan::NodeShape::even(ep(), 2)); }
+  int ep() const { return std::get<0>(GetParam()).size(); }
+  plan::Pattern pattern() const { return plan::make_pattern(std::get<1>(GetParam()), std::get<0>(GetParam())); }
 };
 
-TEST_P(ExpertExchangeTest, IdentityExpertsGiveBackRowsAndGradients) {
+// Nodes of one, two and three ranks, uneven ones, and groups of nodes.
+std::vector<std::tuple<plan::NodeShape, std::string>> shapes_and_patterns(bool of_tokens = true) {
+  std::vector<std::tuple<plan::NodeShape, std::string>> out;
+  for (const plan::NodeShape& shape : {plan::NodeShape({1}), plan::NodeShape({2}), plan::NodeShape({1, 1}),
+                                       plan::NodeShape({2, 2}), plan::NodeShape({3, 1}), plan::NodeShape({1, 1, 1, 1}),
+                                       plan::NodeShape({3, 3, 2}), plan::NodeShape({2, 2, 2, 2}, 2)})
+    for (const std::string& name : plan::pattern_names(shape))
+      if (of_tokens || !plan::needs_tokens(plan::make_pattern(name, shape))) out.emplace_back(shape, name);
+  return out;
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<std::tuple<plan::NodeShape, std::string>>& test) {
+  const auto& [shape, name] = test.param;
+  return fmt::format("{}_on_{}{}", name, fmt::join(shape.ranks_of_node(), "_"),
+                     shape.num_groups() > 1 ? "_grouped" : "");
+}
+
+// Rows that are of no tokens, which patterns of tokens do not take.
+class RowExchangeTest : public ExpertExchangeTest {};
+
+TEST_P(RowExchangeTest, IdentityExpertsGiveBackRowsAndGradients) {
   const int ep = this->ep();
   testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts);
+    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts, 1);
     const nn::Boundary in = boundary_of(rank, ep);
     const nn::Boundary sent = exchanges.run(exchange(model::Segment::dispatch, Pass::forward), in, true);
 
@@ -97,29 +119,23 @@ TEST_P(ExpertExchangeTest, IdentityExpertsGiveBackRowsAndGradients) {
   });
 }
 
-TEST_P(ExpertExchangeTest, WithoutABackwardNothingIsRemembered) {
+// T tokens of K slots; expert e returns row * score * (e + 1). Rank 1 of several has no tokens, and the experts of the
+// last member no rows. Whole numbers, so that sums are exact in any order.
+TEST_P(ExpertExchangeTest, TokensAreWeightedByTheirHostsAndScoresGetTheirGradients) {
   const int ep = this->ep();
+  constexpr std::int64_t k = 3, hidden = 4;
   testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts);
-    const nn::Boundary sent =
-        exchanges.run(exchange(model::Segment::dispatch, Pass::forward), boundary_of(rank, ep), false);
-    EXPECT_EQ(exchanges.num_remembered(), 1);
-    exchanges.run(exchange(model::Segment::combine, Pass::forward), sent, false);
-    EXPECT_EQ(exchanges.num_remembered(), 0);
-  });
-}
-
-TEST_P(ExpertExchangeTest, ProbabilitiesOfOneOverKGiveBackTheTokensAndTheirGradient) {
-  // Megatron's dispatcher identity: experts that return row * score, scores 1 / k, summed over a token's k slots.
-  const int ep = this->ep();
-  constexpr std::int64_t tokens = 5, k = 2, hidden = 3;
-  testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts);
+    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts, k);
+    const std::int64_t tokens = ep > 1 && rank == 1 ? 0 : 5;
+    const std::int64_t used = ep > 1 ? num_experts - num_experts / ep : num_experts;
     at::Tensor experts_TK = at::empty({tokens, k}, at::kLong);
     for (std::int64_t t = 0; t < tokens; ++t)
-      for (std::int64_t slot = 0; slot < k; ++slot) experts_TK[t][slot] = (3 * t + rank + slot) % num_experts;
+      for (std::int64_t slot = 0; slot < k; ++slot) experts_TK[t][slot] = (3 * t + rank + slot) % used;
     const at::Tensor x_TD = at::arange(tokens * hidden, at::kDouble).view({tokens, hidden}) + 100.0 * rank;
+    const at::Tensor score_TK = at::arange(1, tokens * k + 1, at::kDouble).view({tokens, k});
     const at::Tensor grad_TD = x_TD * 2 + 1;
+    const at::Tensor factor_TK = (experts_TK + 1).to(at::kDouble);
+
     nn::Boundary b;
     b.routing = nn::make_routing(experts_TK, num_experts);
     const at::Tensor token_R = b.routing->order_R.div(k, "floor");
@@ -127,33 +143,57 @@ TEST_P(ExpertExchangeTest, ProbabilitiesOfOneOverKGiveBackTheTokensAndTheirGradi
       return rows.index_select(0, b.routing->inverse_R).view({tokens, k, hidden}).sum(1);
     };
     b.rows_RD = x_TD.index_select(0, token_R);
-    b.scores_R = at::full({tokens * k}, 1.0 / k, at::kDouble);
-    nn::Boundary at_experts = exchanges.run(exchange(model::Segment::dispatch, Pass::forward), b, true);
-    const at::Tensor scores = at_experts.scores_R.unsqueeze(1);
-    at_experts.rows_RD = at_experts.rows_RD * scores;
-    const nn::Boundary back = exchanges.run(exchange(model::Segment::combine, Pass::forward), at_experts, true);
-    EXPECT_TRUE(to_tokens(back.rows_RD).equal(x_TD));
+    b.scores_R = score_TK.reshape({-1}).index_select(0, b.routing->order_R);
+    const nn::Boundary hosts = exchanges.run(exchange(model::Segment::dispatch, Pass::forward), b, true);
+    std::vector<double> factors;
+    const std::size_t local = num_experts / ep;
+    for (std::size_t i = 0; i < hosts.received_counts_PE.size(); ++i)
+      factors.insert(factors.end(), static_cast<std::size_t>(hosts.received_counts_PE[i]),
+                     static_cast<double>(rank * local + i % local + 1));
+    const at::Tensor factor_R = at::tensor(factors, at::kDouble);
+    ASSERT_EQ(factor_R.size(0), hosts.rows_RD.size(0));
+    if (ep > 1 && rank == ep - 1) EXPECT_EQ(hosts.rows_RD.size(0), 0);
+    nn::Boundary results = hosts;
+    results.rows_RD = hosts.rows_RD * (hosts.scores_R * factor_R).unsqueeze(1);
+    const nn::Boundary back = exchanges.run(exchange(model::Segment::combine, Pass::forward), results, true);
+    EXPECT_TRUE(to_tokens(back.rows_RD).equal(x_TD * (score_TK * factor_TK).sum(1, true))) << "rank " << rank;
 
+    // y = sum_k x s_k f_k, so dL/dx = g sum_k s_k f_k and dL/ds_k = f_k <g, x>.
     nn::Boundary gradient;
-    gradient.rows_RD = grad_TD.index_select(0, token_R);  // of the sum over slots
+    gradient.rows_RD = grad_TD.index_select(0, token_R);
     gradient = exchanges.run(exchange(model::Segment::combine, Pass::backward), gradient, true);
-    gradient.rows_RD = gradient.rows_RD * scores;
-    gradient.scores_R = gradient.rows_RD.select(1, 0);
-    gradient = exchanges.run(exchange(model::Segment::dispatch, Pass::backward), gradient, true);
-    EXPECT_TRUE(to_tokens(gradient.rows_RD).equal(grad_TD));
+    nn::Boundary of_inputs = gradient;
+    of_inputs.rows_RD = gradient.rows_RD * (hosts.scores_R * factor_R).unsqueeze(1);
+    of_inputs.scores_R = (gradient.rows_RD * hosts.rows_RD).sum(1) * factor_R;
+    const nn::Boundary home = exchanges.run(exchange(model::Segment::dispatch, Pass::backward), of_inputs, true);
+    EXPECT_TRUE(to_tokens(home.rows_RD).equal(grad_TD * (score_TK * factor_TK).sum(1, true))) << "rank " << rank;
+    const at::Tensor of_scores_TK = factor_TK * (grad_TD * x_TD).sum(1, true);
+    EXPECT_TRUE(home.scores_R.index_select(0, b.routing->inverse_R).view({tokens, k}).equal(of_scores_TK));
+    EXPECT_EQ(exchanges.num_remembered(), 0);
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ExpertExchangeTest,
-                         ::testing::Combine(::testing::Values(1, 2, 4, 8),
-                                            ::testing::ValuesIn(plan::training_pattern_names())),
-                         [](const auto& test) {
-                           return std::get<1>(test.param) + std::to_string(std::get<0>(test.param));
-                         });
+TEST_P(ExpertExchangeTest, WithoutABackwardNothingIsRemembered) {
+  const int ep = this->ep();
+  testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
+    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts, 2);
+    nn::Boundary in;
+    in.routing = nn::make_routing(at::tensor({0, 7, 3, 4}, at::kLong).view({2, 2}), num_experts);
+    in.rows_RD = at::ones({4, 3});
+    in.scores_R = at::ones({4});
+    const nn::Boundary sent = exchanges.run(exchange(model::Segment::dispatch, Pass::forward), in, false);
+    EXPECT_EQ(exchanges.num_remembered(), 1);
+    exchanges.run(exchange(model::Segment::combine, Pass::forward), sent, false);
+    EXPECT_EQ(exchanges.num_remembered(), 0);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, ExpertExchangeTest, ::testing::ValuesIn(shapes_and_patterns()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Shapes, RowExchangeTest, ::testing::ValuesIn(shapes_and_patterns(false)), name_of_case);
 
 TEST(ExpertExchange, ACombineBeforeItsDispatchIsABug) {
   testing::run_mesh({.pp = 1, .dp = 1, .ep = 1}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), plan::make_pattern("flat", 1), num_experts);
+    ExpertExchange exchanges(communicator.group(plan::Axis::ep), plan::make_pattern("flat", 1), num_experts, 1);
     EXPECT_THROW(exchanges.run(exchange(model::Segment::combine, Pass::forward), boundary_of(rank, 1), true),
                  std::logic_error);
   });

@@ -91,6 +91,20 @@ TEST(MeasuredSteps, AveragesTheRowsOfExperts) {
   EXPECT_TRUE(none.summary(0).expert_rows.empty());
 }
 
+TEST(MeasuredSteps, AveragesThePhasesOfExchanges) {
+  // Steps of 1, 2 and 9 s: the nearer half to the median of 2 are those of 2 and 1 s.
+  MeasuredSteps steps(0, 10);
+  const auto add = [&](int step, double step_s, double phase_s) {
+    steps.add(step, step_s, {{0, step_s}}, {}, {{.action = 0, .part = "rows", .phase = "remote", .start_s = 0.5, .end_s = 0.5 + phase_s}});
+  };
+  add(2, 1, 0.25);
+  add(3, 2, 0.5);
+  add(4, 9, 4);
+  const MeasuredRank m = steps.summary(0);
+  EXPECT_EQ(m.phases, (std::vector<PhaseSpan>{{0, "rows", "remote", 0.5, 1}}));
+  EXPECT_EQ(m.phase_s, std::vector{0.375});
+}
+
 TEST(MeasuredSteps, OfNoStepIsABug) { EXPECT_THROW(MeasuredSteps(0, 3).summary(0), std::logic_error); }
 
 }  // namespace

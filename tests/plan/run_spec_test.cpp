@@ -170,7 +170,7 @@ TEST(RunSpec, BadKeysAndTypes) {
   EXPECT_EQ(error_of({"layout.schedule=zigzag"}),
             "--set: layout.schedule = \"zigzag\": must be one of gpipe, 1f1b, interleaved_1f1b, merged_1f1b, zero_bubble_h1, "
             "zero_bubble_v, dualpipe_v");
-  EXPECT_EQ(error_of({"layout.all_to_all=x"}), "--set: layout.all_to_all = \"x\": must be one of flat, pairwise, scattered, bruck, node_aware, halo");
+  EXPECT_EQ(error_of({"layout.all_to_all=x"}), "--set: layout.all_to_all = \"x\": must be one of auto, flat, pairwise, scattered, bruck, node_aware, halo, halo3, allgather_a2a, dedup");
   EXPECT_THAT(error_of({"device.dtype=fp16"}), HasSubstr("must be one of float32, float64, bfloat16, float16"));
   EXPECT_THAT(error_of({"train.schedule.kind=step"}), HasSubstr("must be one of cosine, wsd, constant"));
   EXPECT_THAT(error_of({"device.device=tpu"}), HasSubstr("must be one of cpu, cuda"));

@@ -70,6 +70,69 @@ TEST_F(RunReportTest, ComparesEachKindOverAllRanks) {
   EXPECT_EQ(r.segments[0].seconds, (Pair{3, 5}));
 }
 
+// The fixture's first action made a dispatch, in two phases side by side.
+TEST_F(RunReportTest, ComparesTheExchangesByPhase) {
+  plan::Plan plan = small_plan();
+  plan.all_to_all = "halo";
+  plan.stages[0].actions[0] = {.id = 0, .kind = plan::ActionKind::all_to_all, .segment = plan::Segment::dispatch, .mb = 0,
+                               .lane = plan::Lane::ep, .group = plan::Axis::ep, .allocates = {0}};
+  plan::write_plan(folder_, plan);
+  plan::Prediction prediction = small_prediction();
+  prediction.ranks[0].phases = {{0, "rows", "local", 0, 0.25}, {0, "rows", "remote", 0, 1}};
+  prediction.patterns = {{"halo", 0.5}, {"flat", 0.75}};
+  plan::write_prediction(folder_, prediction);
+  measure();
+  plan::MeasuredRank measured = small_measurement()[0];
+  measured.phases = {{0, "rows", "local", 0, 0.5}, {0, "rows", "remote", 0.25, 2}};
+  measured.phase_s = {0.5, 2};  // the mean over steps, where it is known
+  plan::write_measured(folder_, measured);
+  const RunReport r = make_run_report(folder_);
+  ASSERT_EQ(r.phases.size(), 2u);
+  EXPECT_EQ(r.phases[0].kind, "all_to_all forward dispatch");
+  EXPECT_EQ(r.phases[0].part, "rows");
+  EXPECT_EQ(r.phases[0].phase, "local");
+  EXPECT_EQ(r.phases[0].count, 1);
+  EXPECT_EQ(r.phases[0].seconds, (Pair{0.25, 0.5}));
+  EXPECT_EQ(r.phases[1].seconds, (Pair{1, 2}));
+
+  const std::string text = run_text(r);
+  EXPECT_THAT(text, HasSubstr("Dispatch and combine by phase"));
+  EXPECT_THAT(text, HasSubstr("halo (auto: predicted 500 ms a layer and micro-batch, forward and backward; runner-up flat, 750 ms)"));
+  EXPECT_THAT(text, testing::ContainsRegex("rows +remote +1 +1.00 s +2.00 s +-50.0 %"));
+  const nlohmann::json j = run_json(r);
+  EXPECT_EQ(j["phases"][1]["phase"], "remote");
+  EXPECT_EQ(j["phases"][1]["seconds"]["measured"], 2);
+  EXPECT_EQ(j["all_to_all"]["pattern"], "halo");
+  EXPECT_EQ(j["all_to_all"]["candidates"][1]["pattern"], "flat");
+
+  // One rank's trace and page show its phases, each name on a row of its own.
+  const auto trace = nlohmann::json::parse(trace_json(r.plan, {{"measured", r.measured_timelines()}}));
+  std::set<std::string> rows;
+  int spans = 0;
+  for (const auto& e : trace["traceEvents"]) {
+    if (e["name"] == "thread_name") rows.insert(e["args"]["name"].get<std::string>());
+    if (e.value("cat", "") == "phase" && ++spans == 2) {
+      EXPECT_EQ(e["name"], "remote rows");
+      EXPECT_EQ(e["ts"], 0.25e6);
+      EXPECT_EQ(e["dur"], 1.75e6);
+    }
+  }
+  EXPECT_EQ(spans, 2);
+  EXPECT_TRUE(rows.contains("phase local") && rows.contains("phase remote"));
+  const std::string page = html_page({.title = "t", .text = text, .plan = r.plan, .predicted = r.prediction,
+                                      .measured = r.measured_timelines(), .report = &r});
+  EXPECT_THAT(page, HasSubstr("all_to_all phase remote"));
+
+  // Kept from before.
+  prediction.patterns = {{"dedup", 0.25}, {"halo", 0.5}};
+  plan::write_prediction(folder_, prediction);
+  EXPECT_THAT(run_text(make_run_report(folder_)), HasSubstr("halo (kept from the run's start; auto would choose dedup, predicted 250 ms"));
+
+  measured.phases[0].action = 6;
+  plan::write_measured(folder_, measured);
+  EXPECT_THROW(make_run_report(folder_), ConfigError);
+}
+
 TEST_F(RunReportTest, SplitsEachRanksStepIntoComputeAndIdle) {
   measure();
   const RunReport r = make_run_report(folder_);

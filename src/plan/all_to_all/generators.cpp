@@ -17,10 +17,6 @@ std::vector<std::string> pattern_names() {
   return {"flat", "pairwise", "scattered", "bruck", "node_aware", "halo", "halo3", "allgather_a2a", "dedup"};
 }
 
-std::vector<std::string> training_pattern_names() {
-  return {"flat", "pairwise", "scattered", "bruck", "node_aware", "halo"};
-}
-
 bool needs_nodes(const std::string& name) {
   return name != "flat" && name != "pairwise" && name != "scattered" && name != "bruck";
 }

@@ -16,8 +16,6 @@ struct PatternOptions {
 
 // All names. halo3 only fits shapes with groups of nodes.
 std::vector<std::string> pattern_names();
-// Those that training can use: they move rows as they are, and need nothing but the ranks of each node.
-std::vector<std::string> training_pattern_names();
 // Whether a pattern depends on which members share a node.
 bool needs_nodes(const std::string& name);
 // Those that `shape` can run: all but halo3 where it has no groups.

@@ -2,6 +2,7 @@
 #include "base/errors.h"
 #include "base/units.h"
 #include "plan/all_to_all/generators.h"
+#include "plan/exchange_pattern.h"
 #include "plan/lowering/draft.h"
 #include "plan/pipeline/generators.h"
 #include "plan/pipeline/gpipe.h"
@@ -31,7 +32,9 @@ Schedule without_pieces_of_nothing(Schedule schedule, const std::vector<Chunk>& 
 Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
   Plan plan{.mesh = mesh, .schedule = std::move(schedule), .all_to_all = run.layout.all_to_all};
   plan.num_micro_batches = plan.schedule.num_micro_batches;
-  make_pattern(plan.all_to_all, mesh.ep);  // an unknown name is said here, not in the middle of a run
+  // A pattern that is unknown or does not fit the hosts is said here, not in the middle of a run.
+  if (needs_nodes(plan.all_to_all))
+    for (const NodeShape& shape : ep_shapes(mesh)) make_pattern(plan.all_to_all, shape);
   const auto pieces = split_layers(run.model, mesh.pp * plan.schedule.num_chunks, run.layout.stage_layers);
   const auto chunks = chunks_of_stages(plan.schedule, pieces);
   plan.schedule = without_pieces_of_nothing(std::move(plan.schedule), pieces);

@@ -1,0 +1,27 @@
+// A run's plan and price, as `trireme plan` prints and `trireme train` executes it.
+#pragma once
+#include <string>
+
+#include "plan/run_spec.h"
+#include "platform/platform_spec.h"
+#include "sim/price.h"
+
+namespace trireme::apps {
+
+struct RunPlan {
+  plan::RunSpec run;  // with the pattern's name in place of "auto"
+  plan::Plan plan;
+  sim::Predicted predicted;
+  bool kept = false;  // the pattern is what RunPlanOptions::keep says
+};
+
+struct RunPlanOptions {
+  std::string keep;  // instead of the fastest pattern: a resumed run goes on as it began
+};
+
+// Hosts that the mesh does not know are the platform's: host.ranks on each, host.nodes_per_group to a switch. With
+// layout.all_to_all = "auto" the fastest pattern is taken and Prediction::patterns filled in.
+RunPlan make_run_plan(const plan::RunSpec& run, plan::Mesh mesh, const platform::PlatformSpec& platform,
+                      const RunPlanOptions& options = {});
+
+}  // namespace trireme::apps
