@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "comm/error_text.h"
 #include "comm/liveness.h"
 #include "model/untrainable.h"
 #include "nn/counting_allocator.h"
@@ -64,6 +65,9 @@ std::string pattern_to_keep(const RankOptions& options, const plan::Mesh& mesh) 
   return same && std::find(fitting.begin(), fitting.end(), before.all_to_all) != fitting.end() ? before.all_to_all : "";
 }
 
+// Thrown on the other ranks where rank 0 could not plan: it says why.
+struct NoPlan {};
+
 // Rank 0 plans and prices; the others take what it found, so that all run one value whatever files they see.
 Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, comm::Communicator& communicator,
                       c10d::Store& store) {
@@ -71,16 +75,32 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
   Planned out{.run = options.run};
   mesh.ranks_of_host = ranks_of_hosts(options.run, communicator);
   if (rank == 0) {
-    const platform::PlatformSpec platform = choose_platform(options.platform, options.run);
-    mesh.hosts_per_group = platform.host.nodes_per_group;
-    RunPlan planned = make_run_plan(options.run, mesh, platform, {.keep = pattern_to_keep(options, mesh)});
-    out.plan = std::move(planned.plan);
-    out.costs = std::move(planned.predicted.priced.costs);
-    out.prediction = std::move(planned.predicted.prediction);
+    try {
+      const platform::PlatformSpec platform = choose_platform(options.platform, options.run);
+      mesh.hosts_per_group = platform.host.nodes_per_group;
+      RunPlan planned = make_run_plan(options.run, mesh, platform, {.keep = pattern_to_keep(options, mesh)});
+      out.plan = std::move(planned.plan);
+      out.costs = std::move(planned.predicted.priced.costs);
+      out.prediction = std::move(planned.predicted.prediction);
+    } catch (const ConfigError&) {
+      // The others must know, and have read it before the store ends with this rank.
+      store.set(key, "null");
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+      while (store.add(key + "/read", 0) < mesh.world() - 1 && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      throw;
+    }
     if (mesh.world() > 1)
       store.set(key, nlohmann::json{{"plan", out.plan}, {"step_s", out.prediction.step_s}}.dump());
   } else {
-    const nlohmann::json j = nlohmann::json::parse(store.get_to_str(key));
+    nlohmann::json j;
+    try {
+      j = nlohmann::json::parse(store.get_to_str(key));
+      store.add(key + "/read", 1);
+    } catch (const std::exception& error) {
+      throw RuntimeFailure({.rank = 0, .operation = "wait for the plan", .group = "world", .reason = comm::error_text(error)});
+    }
+    if (j.is_null()) throw NoPlan();
     out.plan = j.at("plan").get<plan::Plan>();
     out.prediction.step_s = j.at("step_s").get<double>();
   }
@@ -163,6 +183,10 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
       plan::write_measured(run.folder, summary);
     }
     if (output) output->end(outcome);
+  } catch (const NoPlan&) {
+    if (liveness) liveness->finish();
+    spdlog::info("ends: rank 0 could not plan");
+    return exit_bad_input;
   } catch (const RuntimeFailure& error) {
     if (!liveness) throw;
     // One rank's death ends all: one of them says so.

@@ -93,8 +93,8 @@ std::string run_text(const RunReport& r) {
 
   out += "\nBy action kind, a step, all ranks (waiting for partners included)\n" + kinds_text(r.kinds, true);
   if (!r.phases.empty())
-    out += fmt::format("\nDispatch and combine by phase, a step, all ranks (waiting for partners included): {}\n", pattern_text(r.plan, r.prediction)) +
-           phases_text(r.phases);
+    out += "\nDispatch and combine by phase, a step, all ranks (waiting for partners included)\n" + phases_text(r.phases) +
+           fmt::format("  by {}\n", pattern_text(r.plan, r.prediction));
   out += "\nCompute by segment, forward and backward\n" + kinds_text(r.segments, false);
 
   out += "\nBy rank\n";

@@ -97,7 +97,7 @@ TEST_F(RunReportTest, ComparesTheExchangesByPhase) {
 
   const std::string text = run_text(r);
   EXPECT_THAT(text, HasSubstr("Dispatch and combine by phase"));
-  EXPECT_THAT(text, HasSubstr("halo (auto: predicted 500 ms a layer and micro-batch, forward and backward; runner-up flat, 750 ms)"));
+  EXPECT_THAT(text, HasSubstr("halo (auto: predicted 500.0 ms a layer and micro-batch, forward and backward; runner-up flat, 750.0 ms)"));
   EXPECT_THAT(text, testing::ContainsRegex("rows +remote +1 +1.00 s +2.00 s +-50.0 %"));
   const nlohmann::json j = run_json(r);
   EXPECT_EQ(j["phases"][1]["phase"], "remote");
@@ -126,7 +126,7 @@ TEST_F(RunReportTest, ComparesTheExchangesByPhase) {
   // Kept from before.
   prediction.patterns = {{"dedup", 0.25}, {"halo", 0.5}};
   plan::write_prediction(folder_, prediction);
-  EXPECT_THAT(run_text(make_run_report(folder_)), HasSubstr("halo (kept from the run's start; auto would choose dedup, predicted 250 ms"));
+  EXPECT_THAT(run_text(make_run_report(folder_)), HasSubstr("halo (kept from the run's start; auto would choose dedup, predicted 250.0 ms"));
 
   measured.phases[0].action = 6;
   plan::write_measured(folder_, measured);
