@@ -1,5 +1,6 @@
 // When the phases of exchanges ran on this rank: from when it could begin to send until all that it receives in the phase
-// is there, the wait for a late partner included; the last one to end also until what it sends has left.
+// is there, the wait for a late partner included; the last one to end also until what it sends has left. Arrival is not
+// seen before it is waited for: of phases side by side, those that others come after are waited for first.
 #pragma once
 #include <chrono>
 #include <string>
