@@ -27,7 +27,7 @@ struct DeviceEfficiency {
 struct StackBehaviour {
   double slow_down = 1;    // device time of compute over that of `DeviceEfficiency`
   double overlap = 0.7;    // of communication that the layout runs beside compute: the part that costs nothing
-  double launch_s = 8e-6;  // of host time for one kernel, where no graph was captured
+  double launch_s = 50e-6;  // of host time for one operation, where no graph was captured
   bool operator==(const StackBehaviour&) const = default;
 };
 

@@ -138,6 +138,38 @@ TEST(Resolve, OverlappedExpertsJoinForwardsWithBackwards) {
   EXPECT_EQ(resolve(row, find).setting.layout.virtual_stages, 2);
 }
 
+TEST(Resolve, KnowsWhatSelectiveMeansToTorchtitan) {
+  Row row{.id = "a", .source = "pytorch/torchtitan", .model = "m", .hardware = "H100", .precision = "BF16"};
+  row.devices = 8, row.micro_batch = 1, row.global_batch = 8, row.sequence = 4096, row.scorable = "yes";
+  row.measured = 1, row.recompute = "selective (op)";
+  model::ModelSpec m = *gpt_by_sizes("GPT h=1024 L=4 a=8");
+  const FindModel find = [&](const std::string&, std::string&) { return std::optional(m); };
+  // Every second matmul of what is not an expert; nothing of the experts is on the list of what survives.
+  ResolvedRow r = resolve(row, find);
+  ASSERT_EQ(r.skipped, "");
+  EXPECT_TRUE(r.setting.execution.alternate_matmuls);
+  EXPECT_FALSE(r.setting.layout.recompute.has(plan::Recompute::moe));
+  m.moe.num_experts = 8, m.moe.router.top_k = 2, m.moe.expert_ffn = 512, m.num_dense_layers = 0;
+  r = resolve(row, find);
+  ASSERT_EQ(r.skipped, "");
+  EXPECT_TRUE(r.setting.layout.recompute.has(plan::Recompute::moe));
+  row.recompute = "selective layer";
+  EXPECT_FALSE(resolve(row, find).setting.execution.alternate_matmuls);
+}
+
+TEST(Resolve, MegatronsMixturesDoNotOverlapTensorMessages) {
+  Row row{.id = "a", .source = "NVIDIA-NeMo/Megatron-Bridge 26.04", .model = "m", .hardware = "H100", .precision = "BF16"};
+  row.devices = 8, row.tp = 2, row.micro_batch = 1, row.global_batch = 8, row.sequence = 4096, row.scorable = "yes";
+  row.measured = 1;
+  model::ModelSpec m = *gpt_by_sizes("GPT h=1024 L=4 a=8");
+  const FindModel find = [&](const std::string&, std::string&) { return std::optional(m); };
+  EXPECT_TRUE(resolve(row, find).setting.layout.overlap.tensor);
+  m.moe.num_experts = 8, m.moe.router.top_k = 2, m.moe.expert_ffn = 512, m.num_dense_layers = 0;
+  EXPECT_FALSE(resolve(row, find).setting.layout.overlap.tensor);
+  row.overlap = "TP overlap";
+  EXPECT_TRUE(resolve(row, find).setting.layout.overlap.tensor);
+}
+
 TEST(GptBySizes, HasItsParameters) {
   // 12 L h^2 + 13 L h + (V + s) h + 2 h with V 51200 and s 2048 (Narayanan et al. 2021, equation 2).
   const auto m = gpt_by_sizes("GPT h=2048 L=24 a=16");

@@ -56,6 +56,7 @@ sim::Execution read_execution(ConfigTable t) {
   e.reads_counts = t.boolean_or("reads_counts", e.reads_counts);
   e.launches_by_expert = t.boolean_or("launches_by_expert", e.launches_by_expert);
   e.newton_schulz_flops_per_s = t.number_or("newton_schulz_TFLOPps", 0, 0, 1e9) * 1e12;
+  e.alternate_matmuls = t.boolean_or("alternate_matmuls", e.alternate_matmuls);
   e.frozen_weights = t.boolean_or("frozen_weights", e.frozen_weights);
   return e;
 }

@@ -33,8 +33,8 @@ constexpr std::array<Fitted, platform::num_device_parameters> device_priors{{{0.
                                                                              {0.5, Scale::logit},
                                                                              {0.5, Scale::logarithm}}};
 constexpr std::array<Fitted, platform::num_stack_parameters> stack_priors{
-    {{0.12, Scale::logarithm}, {1.0, Scale::logit}, {0.7, Scale::logarithm}}};
-constexpr double within_family = 0.8;  // of these deviations
+    {{0.12, Scale::logarithm}, {1.0, Scale::logit}, {0.25, Scale::logarithm}}};
+constexpr double within_family = 0.4;  // of these deviations
 
 double to_scale(double value, Scale scale) {
   return scale == Scale::logarithm ? std::log(value) : std::log(value / (1 - value));

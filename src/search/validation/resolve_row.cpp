@@ -79,8 +79,14 @@ void set_recompute(const Row& row, ResolvedRow& out) {
   } else if (text.starts_with("selective")) {
     if (has(text, "core-attn") || has(text, "attention"))
       l.recompute.add(Recompute::core_attention);
-    else if (!has(text, "not recomputed"))
+    else if (!has(text, "not recomputed")) {
       l.recompute = out.facts.selective;
+      // By operation, not by layer: matmuls of experts are not on torchtitan's list of what survives, nor are messages.
+      if (out.facts.alternate_matmuls && !has(text, "layer")) {
+        out.setting.execution.alternate_matmuls = true;
+        if (out.setting.model.moe.num_experts > 0) l.recompute.add(Recompute::moe);
+      }
+    }
   }
 }
 
@@ -114,8 +120,10 @@ void set_overlap_and_execution(const Row& row, ResolvedRow& out) {
   const StackFacts& f = out.facts;
   l.overlap.gradients = f.overlap_gradients && !has(o, "no grad/param overlap");
   l.overlap.parameters = f.overlap_gradients && !has(o, "no grad/param overlap");
-  l.overlap.tensor = (f.overlap_tensor || has(o, "sync TP") || has(o, "syncTP") || has(o, "TP overlap")) &&
-                     !has(o, "no TP") && !has(o, "vanilla TP");
+  // Megatron's tensor-parallel overlap wants fixed shapes: recipes of mixtures of experts leave it off.
+  const bool tensor = f.overlap_tensor && out.setting.model.moe.num_experts == 0;
+  l.overlap.tensor = (tensor || has(o, "sync TP") || has(o, "syncTP") || has(o, "TP overlap")) && !has(o, "no TP") &&
+                     !has(o, "vanilla TP");
   l.overlap.pipeline = f.overlap_pipeline;
   l.overlap.experts =
       ((has(o, "EP a2a overlap") || has(o, "EP overlap")) && !has(o, "no EP overlap")) || has(o, "A2A_OVERLAP=1");

@@ -87,6 +87,7 @@ StackFacts facts_of(const Row& row) {
     f.selective = parts({Recompute::norm, Recompute::activation});
     f.launches_by_expert = false;
     f.experts_cut_with_tp = family("kempnerforge");
+    f.alternate_matmuls = family("torchtitan");
     if (family("fms")) f.selective = parts({Recompute::layer});
   } else if (family("mindspeed")) {
     f.overlap_tensor = true, f.flops = model::full_square_flops, f.experts_cut_with_tp = true;

@@ -19,6 +19,7 @@ struct StackFacts {
   bool overlap_gradients = true, overlap_tensor = false, overlap_pipeline = true;
   bool fused_attention = true, fused_loss = true;
   bool dedup_exchange = false;  // where a row doesn't say
+  bool alternate_matmuls = false;       // "selective" computes every second matmul again
   bool launches_by_expert = true;
   bool experts_cut_with_tp = false;  // where a row gives no etp: etp = tp
   double reduce_bytes = 4;

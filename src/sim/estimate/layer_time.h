@@ -7,7 +7,7 @@
 
 namespace trireme::sim {
 
-// Seconds, and kernels that the host launches.
+// Seconds, and operations that the host carries out.
 struct PassTime {
   double matmul = 0, attention = 0, memory = 0;  // compute, by what limits it
   double gaps = 0;                               // between kernels

@@ -43,6 +43,7 @@ struct Execution {
   bool reads_counts = true;      // the host waits for routed counts in every MoE layer (no device-side or padded counts)
   bool launches_by_expert = true; // a matmul for each expert, on several streams; false: grouped kernels
   double newton_schulz_flops_per_s = 0;  // of a rank, with whole-matrix owners; 0: as the device's matmuls
+  bool alternate_matmuls = false;  // every second matmul of a dense part is computed again, beside layout.recompute
   bool frozen_weights = false;   // no weight gradients (adapters are trained, their own work left out)
   bool operator==(const Execution&) const = default;
 };

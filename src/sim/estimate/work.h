@@ -44,7 +44,8 @@ struct Work {
   double groups = 1;
   double flops = 0;     // of matmul and attention
   double bytes = 0;     // memory: read and written; of a matmul: its operands and result
-  double launches = 1;  // kernels
+  double launches = 1;  // operations of the framework that the host carries out
+  double kernels = 1;   // on the device
   CollectiveKind collective = CollectiveKind::all_gather;
   Axis axis = Axis::tensor;
   double message = 0;  // bytes. all_gather, reduce_scatter: of the whole tensor; all_reduce: of each rank's;

@@ -25,6 +25,17 @@ void WorkBuilder::weight_gradients_apart(Part part) {
     if (Work& w = out_.items[i]; w.part == part && w.pass == WorkPass::weight_gradient) w.apart = true;
 }
 
+namespace {
+// Host time of a kernel that an operation launches in a loop of its own, in native code, over that of an operation that
+// goes through Python and autograd.
+constexpr double native_launch = 0.2;
+}  // namespace
+
+double WorkBuilder::expert_launches(double groups) const {
+  if (groups <= 1 || !setting.execution.launches_by_expert) return 1;
+  return 1 + native_launch * groups;
+}
+
 void WorkBuilder::one_matmul(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups,
                              bool narrow) {
   const double element = narrow ? 1.0 : setting.precision.activation_bytes;
@@ -39,7 +50,8 @@ void WorkBuilder::one_matmul(const char* what, Part part, WorkPass pass, double 
        .groups = groups,
        .flops = 2 * m * n * k * groups,
        .bytes = groups * (element * (m * k + n * k) + setting.precision.activation_bytes * m * n),
-       .launches = setting.execution.launches_by_expert ? groups : 1});
+       .launches = expert_launches(groups),
+       .kernels = setting.execution.launches_by_expert ? groups : 1});
 }
 
 void WorkBuilder::matmul(const char* what, Part part, double m, double n, double k, double groups) {
@@ -48,8 +60,11 @@ void WorkBuilder::matmul(const char* what, Part part, double m, double n, double
     // Read in 16 bits, written twice in 8: rows for this matmul, columns for the weight gradient's.
     const double bytes = setting.precision.activation_bytes + 2;
     const double kernels = setting.execution.launches_by_expert ? groups : 1;
-    memory("quantisation of the input", part, WorkPass::forward, bytes * m * k * groups, kernels);
-    memory("quantisation of the gradient", part, WorkPass::input_gradient, bytes * m * n * groups, kernels);
+    for (const bool forward : {true, false}) {
+      memory(forward ? "quantisation of the input" : "quantisation of the gradient", part,
+             forward ? WorkPass::forward : WorkPass::input_gradient, bytes * m * (forward ? k : n) * groups, kernels);
+      out_.items[out_.size - 1].launches = expert_launches(groups);
+    }
   }
   one_matmul(what, part, WorkPass::forward, m, n, k, groups, narrow);
   one_matmul(what, part, WorkPass::input_gradient, m, k, n, groups, narrow);
@@ -123,7 +138,13 @@ void WorkBuilder::exchange(double elements) {
 }
 
 void WorkBuilder::memory(const char* what, Part part, WorkPass pass, double bytes, double launches) {
-  add({.what = what, .kind = WorkKind::memory, .pass = pass, .part = part, .bytes = bytes, .launches = launches});
+  add({.what = what,
+       .kind = WorkKind::memory,
+       .pass = pass,
+       .part = part,
+       .bytes = bytes,
+       .launches = launches,
+       .kernels = launches});
 }
 
 void WorkBuilder::attention(const char* what, WorkPass pass, double flops, double launches) {
@@ -132,12 +153,13 @@ void WorkBuilder::attention(const char* what, WorkPass pass, double flops, doubl
        .pass = pass,
        .part = Part::core,
        .flops = flops,
-       .launches = launches});
+       .launches = launches,
+       .kernels = launches});
 }
 
 void WorkBuilder::batched(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups) {
   one_matmul(what, part, pass, m, n, k, groups, false);
-  out_.items[out_.size - 1].launches = 1;
+  out_.items[out_.size - 1].launches = out_.items[out_.size - 1].kernels = 1;
 }
 
 void WorkBuilder::collective(const char* what, Part part, WorkPass pass, CollectiveKind kind, Axis axis, double message,

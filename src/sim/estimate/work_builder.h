@@ -42,6 +42,7 @@ class WorkBuilder {
  private:
   void one_matmul(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups, bool narrow);
   bool narrow_format() const;
+  double expert_launches(double groups) const;  // of the host, for a matmul or pass of each of them
   void add(Work work);
 
   WorkList& out_;
