@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "base/errors.h"
-#include "base/rng.h"
 #include "comm/link_probe.h"
 #include "comm/pattern_exchange.h"
 #include "comm/timed_batches.h"
@@ -19,10 +18,16 @@
 namespace trireme::comm {
 namespace {
 
-constexpr int rows_a_pair = 8;
+plan::TokenDraw draw_of(int members, double bytes_per_pair, const RaceOptions& options) {
+  return {.members = members,
+          .bytes_per_pair = bytes_per_pair,
+          .top_k = options.top_k,
+          .experts = options.experts,
+          .seed = options.seed};
+}
 
 int per_member(int members, const RaceOptions& options) {
-  return (options.experts + members - 1) / members;
+  return draw_of(members, 0, options).per_member();
 }
 
 // One pattern ready to run on one size's tokens.
@@ -74,25 +79,8 @@ class Runner {
 }  // namespace
 
 RacedTokens raced_tokens(int members, double bytes_per_pair, const RaceOptions& options) {
-  RacedTokens out;
-  const int rows = std::max(1, std::min(rows_a_pair, static_cast<int>(bytes_per_pair / 4)));
-  out.tokens = std::max(1, (members * rows + options.top_k - 1) / options.top_k);
-  out.row_bytes = std::max(1.0, std::round(bytes_per_pair * members / (4.0 * out.tokens * options.top_k))) * 4;
-  const int experts = per_member(members, options) * members;
-  TRIREME_CHECK(options.top_k <= experts);
-  for (int m = 0; m < members; ++m) {
-    auto& tokens = out.experts.emplace_back();
-    const std::uint64_t key = stream_key(options.seed, fmt::format("member {}", m));
-    std::uint64_t drawn = 0;
-    for (int t = 0; t < out.tokens; ++t) {
-      auto& slots = tokens.emplace_back();
-      while (static_cast<int>(slots.size()) < options.top_k) {
-        const int e = static_cast<int>(random_bits(key, drawn++) % static_cast<std::uint64_t>(experts));
-        if (std::find(slots.begin(), slots.end(), e) == slots.end()) slots.push_back(e);
-      }
-    }
-  }
-  return out;
+  TRIREME_CHECK(options.top_k <= per_member(members, options) * members);
+  return plan::draw_tokens(draw_of(members, bytes_per_pair, options));
 }
 
 plan::TokenRoutes routes_of(const RacedTokens& tokens, const plan::NodeShape& shape, const RaceOptions& options) {

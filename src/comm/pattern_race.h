@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "plan/all_to_all/drawn_tokens.h"
 #include "plan/all_to_all/node_shape.h"
 #include "plan/all_to_all/row_counts.h"
 
@@ -22,13 +23,8 @@ struct RaceOptions {
   std::function<void(const std::string&)> progress;
 };
 
-// Tokens routed to different experts, all sets equally likely, so that a member has on average `rows` rows for each
-// other one. A pure function of its arguments: every rank knows what all send.
-struct RacedTokens {
-  int tokens = 0;  // of each member
-  double row_bytes = 0;
-  std::vector<std::vector<std::vector<int>>> experts;  // by member, token, slot
-};
+// So that a member has on average bytes_per_pair for each other one.
+using RacedTokens = plan::DrawnTokens;
 RacedTokens raced_tokens(int members, double bytes_per_pair, const RaceOptions& options);
 // The same with the members that the experts live with.
 plan::TokenRoutes routes_of(const RacedTokens& tokens, const plan::NodeShape& shape, const RaceOptions& options);
