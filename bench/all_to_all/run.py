@@ -8,11 +8,17 @@ else run meanwhile.
 """
 import argparse
 import json
+import math
+import os
 import pathlib
 import re
+import selectors
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CASES = {  # nodes, ranks a node, rate, sizes in bytes a pair
@@ -23,37 +29,129 @@ CASES = {  # nodes, ranks a node, rate, sizes in bytes a pair
 COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#e08e0b", "#7b4fa3", "#00798c", "#8a5a44", "#555555", "#c2185b"]
 
 
-def netcluster(case, arguments, options):
+MPI = ("openmpi", "mpich")
+NETCLUSTER = str(SOURCE / "scripts" / "netcluster")
+RESENT = re.compile(r"(\d+) segments sent again, (\d+) packets dropped")
+
+
+def build_mpi(options):
+    """MPI_Alltoallv on the same tokens, for each MPI whose compiler is there."""
+    built = {}
+    sources = [str(SOURCE / f) for f in ("bench/all_to_all/mpi/alltoallv.cpp", "src/plan/all_to_all/drawn_tokens.cpp", "src/base/rng.cpp")]
+    for library in MPI:
+        compiler = shutil.which(f"mpicxx.{library}")
+        if compiler is None or shutil.which(f"mpiexec.{library}") is None:
+            print(f"no {library} here: left out", file=sys.stderr)
+            continue
+        program = str(pathlib.Path(options.work) / f"alltoallv.{library}")
+        subprocess.run([compiler, "-O2", "-std=c++20", f"-I{SOURCE / 'src'}", *sources, "-o", program], check=True)
+        built[library] = program
+    return built
+
+
+def mpi_command(library, program, cluster, size, samples, batch_s):
+    hosts = ",".join(f"{address}:{ranks}" for address, ranks in zip(cluster["addresses"], cluster["ranks"]))
+    count, card = str(sum(cluster["ranks"])), cluster["interface"]
+    work = [program, str(size), str(samples), str(batch_s)]
+    if library == "openmpi":
+        return ["mpiexec.openmpi", "--allow-run-as-root", "-np", count, "--host", hosts, "--mca", "plm", "rsh", "--mca",
+                "plm_rsh_agent", f"'{NETCLUSTER} --on'", "--mca", "orte_leave_session_attached", "1", "--mca",
+                "oob_tcp_if_include", card, "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", "--mca",
+                "btl_tcp_if_include", card, "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none", "--oversubscribe", *work]
+    shell = pathlib.Path(program).with_name("on_node")  # hydra takes one word
+    shell.write_text(f'#!/bin/sh\nexec "{NETCLUSTER}" --on "$@"\n')
+    shell.chmod(0o755)
+    return ["UCX_TLS=tcp,self", f"UCX_NET_DEVICES={card}", "mpiexec.mpich", "-launcher", "rsh", "-launcher-exec", str(shell),
+            "-iface", card, "-hosts", hosts, "-n", count, *work]
+
+
+def run_mpi(library, program, cluster, size, samples, batch_s):
+    """Its line, or why there is none. MPICH over UCX may hang when it ends: it is ended once its line is there."""
+    command = [NETCLUSTER, "--on", cluster["addresses"][0], *mpi_command(library, program, cluster, size, samples, batch_s)]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    line = {"mpi": library, "bytes_per_pair": size, "failed": "no result within 60 s"}
+    watch = selectors.DefaultSelector()
+    watch.register(process.stdout, selectors.EVENT_READ)
+    end = time.monotonic() + 60
+    while time.monotonic() < end and watch.select(timeout=max(0.0, end - time.monotonic())):
+        text = process.stdout.readline()
+        if not text:
+            line["failed"] = "it ended without a result"
+            break
+        if text.startswith("{"):
+            line.update(json.loads(text))
+            del line["failed"]
+            break
+    try:
+        process.wait(timeout=2)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return line
+
+
+def counters(cluster):
+    """Segments sent again and packets dropped so far on all nodes."""
+    done = subprocess.run([NETCLUSTER, "--counters"], capture_output=True, text=True, check=True)
+    return [int(v) for v in done.stdout.split()]
+
+
+def drive(options):
+    """Inside one cluster: the links, or one size of every pattern, then of every MPI."""
+    cluster = json.loads(os.environ["NETCLUSTER"])
+    part = options.drive
+    probe = [NETCLUSTER, "--inside", "--", options.trireme, "probe", "--json", "--out", options.platform]
+    if part == "links":
+        return subprocess.run([*probe, "--links"]).returncode
+    before = counters(cluster)
+    code = subprocess.run([*probe, "--all-to-all", "--bytes", part, "--samples", str(options.samples)]).returncode
+    if code != 0:
+        return code
+    after = counters(cluster)
+    print(json.dumps({"resent": after[0] - before[0], "dropped": after[1] - before[1]}), flush=True)
+    for library in MPI:
+        program = pathlib.Path(options.work) / f"alltoallv.{library}"
+        if not program.exists():
+            continue
+        before = counters(cluster)
+        line = run_mpi(library, str(program), cluster, int(part), options.samples, BATCH_S)
+        after = counters(cluster)
+        line["resent"], line["dropped"] = after[0] - before[0], after[1] - before[1]
+        print(json.dumps(line), flush=True)
+    return 0
+
+
+def in_cluster(case, part, options):
     nodes, ranks, rate, _ = CASES[case]
-    command = [*options.prefix.split(), str(SOURCE / "scripts" / "netcluster"), "--nodes", str(nodes), "--ranks-per-node",
-               str(ranks), "--rate", rate, "--", options.trireme, "probe", *arguments]
+    command = [*options.prefix.split(), NETCLUSTER, "--nodes", str(nodes), "--ranks-per-node", str(ranks), "--rate", rate,
+               "--driver", "--", sys.executable, str(pathlib.Path(__file__).resolve()), "--drive", part, "--trireme",
+               options.trireme, "--platform", options.platform, "--work", options.work, "--samples", str(options.samples)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    resent = re.search(r"(\d+) segments sent again, (\d+) packets dropped", done.stderr)
-    return lines, int(resent[1]), int(resent[2]), done.stderr.splitlines()[0]
+    return lines, next(l for l in done.stderr.splitlines() if l.startswith("netcluster:"))
 
 
 def measure(case, options):
-    sizes = CASES[case][3]
-    with tempfile.TemporaryDirectory() as folder:
-        platform = str(pathlib.Path(folder) / "platform.toml")
-        lines, resent, dropped, shape = netcluster(
-            case, ["--links", "--all-to-all", "--quick", "--json", "--bytes", ",".join(map(str, sizes)), "--samples",
-                   str(options.samples), "--out", platform], options)
-    return result_of(case, lines, resent, dropped, shape)
-
-
-def result_of(case, lines, resent, dropped, shape):
-    result = {"case": case, "netcluster": shape, "resent": resent, "dropped": dropped,
-              "links": [l for l in lines if "shared_link" in l], "sizes": []}
-    for pick in (l for l in lines if "pick" in l):
-        size = pick["bytes_per_pair"]
-        entry = {"bytes": int(size), "points": [l for l in lines if "pattern" in l and l["bytes_per_pair"] == size], "pick": pick}
+    """One cluster for the links, then one a size: equal clusters, and others may use the machine in between."""
+    options.platform = str(pathlib.Path(options.out) / f"{case}.toml")
+    lines, shape = in_cluster(case, "links", options)
+    result = {"case": case, "netcluster": shape, "links": [l for l in lines if "shared_link" in l],
+              "link_samples": [l for l in lines if "shared_sample" in l], "sizes": []}
+    for size in CASES[case][3]:
+        lines, _ = in_cluster(case, str(size), options)
+        tcp = next(l for l in lines if "resent" in l and "mpi" not in l)
+        entry = {"bytes": size, "points": [l for l in lines if "pattern" in l], "pick": next(l for l in lines if "pick" in l),
+                 "mpi": [l for l in lines if "mpi" in l], "resent": tcp["resent"], "dropped": tcp["dropped"]}
         result["sizes"].append(entry)
-        print(f"{case} {size:.0f}: " + ", ".join(f"{p['pattern']} {p['median_s'] * 1e3:.2f}" for p in entry["points"]),
-              file=sys.stderr, flush=True)
+        print(f"{case} {size}: " + ", ".join(f"{p['pattern']} {p['median_s'] * 1e3:.2f}" for p in entry["points"]) +
+              "".join(f", {m['mpi']} {m.get('median_s', math.nan) * 1e3:.2f}" for m in entry["mpi"]), file=sys.stderr, flush=True)
     return result
 
 
@@ -96,7 +194,6 @@ def tables(result):
 
 def plot(result):
     """Time over size, both logarithmic, as SVG."""
-    import math
     width, height, left, bottom = 640, 380, 60, 40
     points = [(p["pattern"], s["bytes"], p["median_s"]) for s in result["sizes"] for p in s["points"]]
     x0, x1 = (math.log(f(b for _, b, _ in points)) for f in (min, max))

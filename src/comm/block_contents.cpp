@@ -12,6 +12,8 @@ namespace {
 
 using plan::Block;
 
+constexpr int own_store = 0, result_store = 1;
+
 template <class Act>
 void for_each_block(const OwnMessage& message, Act&& act) {
   for (const plan::Parcel& parcel : message.parcels)
@@ -42,12 +44,15 @@ BlockContents::BlockContents(const at::Tensor& rows, const BlockCounts& counts, 
   TRIREME_CHECK(rows.is_contiguous() && rows.dim() >= 1);
   row_bytes_ = static_cast<std::int64_t>(rows.element_size());
   for (std::int64_t dim = 1; dim < rows.dim(); ++dim) row_bytes_ *= rows.size(dim);
-  const at::Tensor bytes = as_bytes(rows);
+  const auto size = static_cast<std::size_t>(counts.size());
+  from_me_.resize(size);
+  to_me_.resize(size);
+  result_offset_.reserve(size);
   std::int64_t offset = 0, arriving = 0;
   for (int other = 0; other < counts.size(); ++other) {
-    const std::int64_t size = block_bytes({me, other});
-    held({me, other}) = {bytes, offset, size};
-    offset += size;
+    const std::int64_t bytes = block_bytes({me, other});
+    held({me, other}) = {own_store, offset, bytes};
+    offset += bytes;
     result_offset_.push_back(arriving * row_bytes_);
     arriving += counts.at({other, me});
   }
@@ -55,11 +60,13 @@ BlockContents::BlockContents(const at::Tensor& rows, const BlockCounts& counts, 
   auto shape = rows.sizes().vec();
   shape[0] = arriving;
   result_ = at::empty(shape, rows.options());
-  result_bytes_ = as_bytes(result_);
+  stores_ = {as_bytes(rows), as_bytes(result_)};
 }
 
 BlockContents::Piece& BlockContents::held(Block block) {
-  return held_[static_cast<std::int64_t>(block.source) * counts_.size() + block.destination];
+  if (block.destination == me_) return to_me_[static_cast<std::size_t>(block.source)];
+  if (block.source == me_) return from_me_[static_cast<std::size_t>(block.destination)];
+  return passing_[static_cast<std::int64_t>(block.source) * counts_.size() + block.destination];
 }
 
 std::int64_t BlockContents::size_of(const OwnMessage& message) const {
@@ -70,30 +77,29 @@ std::int64_t BlockContents::size_of(const OwnMessage& message) const {
 
 at::Tensor BlockContents::to_send(int, const OwnMessage& message) {
   Piece whole;
+  std::int64_t size = 0;
   bool together = true;
   for_each_block(message, [&](Block block) {
     const Piece& piece = held(block);
-    TRIREME_CHECK(piece.bytes.defined(), "block ({}, {}) is not here", block.source, block.destination);
+    TRIREME_CHECK(piece.store >= 0, "block ({}, {}) is not here", block.source, block.destination);
     if (piece.size == 0) return;
+    size += piece.size;
     if (whole.size == 0)
       whole = piece;
-    else if (piece.bytes.is_same(whole.bytes) && piece.offset == whole.offset + whole.size)
+    else if (piece.store == whole.store && piece.offset == whole.offset + whole.size)
       whole.size += piece.size;
     else
       together = false;
   });
-  at::Tensor out;
-  if (together) {
-    out = whole.size == 0 ? result_bytes_.narrow(0, 0, 0) : whole.bytes.narrow(0, whole.offset, whole.size);
-  } else {
-    out = buffers_.take(size_of(message), result_.device());
-    std::int64_t offset = 0;
-    for_each_block(message, [&](Block block) {
-      const Piece& piece = held(block);
-      copy_bytes(out, offset, piece.bytes, piece.offset, piece.size);
-      offset += piece.size;
-    });
-  }
+  if (size == 0) return stores_[result_store].narrow(0, 0, 0);
+  if (together) return stores_[static_cast<std::size_t>(whole.store)].narrow(0, whole.offset, whole.size);
+  at::Tensor out = buffers_.take(size, result_.device());
+  std::int64_t offset = 0;
+  for_each_block(message, [&](Block block) {
+    const Piece& piece = held(block);
+    copy_bytes(out, offset, stores_[static_cast<std::size_t>(piece.store)], piece.offset, piece.size);
+    offset += piece.size;
+  });
   return out;
 }
 
@@ -110,17 +116,22 @@ at::Tensor BlockContents::to_receive(int, const OwnMessage& message) {
     if (begin < 0) begin = at;
     end = at + block_bytes(block);
   });
-  if (in_order && begin >= 0) return result_bytes_.narrow(0, begin, end - begin);
+  if (in_order && begin >= 0) return stores_[result_store].narrow(0, begin, end - begin);
   return buffers_.take(size_of(message), result_.device());
 }
 
 void BlockContents::received(int, const OwnMessage& message, const at::Tensor& bytes) {
   std::int64_t offset = 0;
-  const bool placed = bytes.numel() > 0 && bytes.storage().is_alias_of(result_.storage());
-  if (placed) offset = bytes.storage_offset() - result_bytes_.storage_offset();
+  int store = result_store;
+  if (bytes.numel() > 0 && bytes.storage().is_alias_of(result_.storage())) {
+    offset = bytes.storage_offset() - stores_[result_store].storage_offset();
+  } else {
+    store = static_cast<int>(stores_.size());
+    stores_.push_back(bytes);
+  }
   for_each_block(message, [&](Block block) {
     const std::int64_t size = block_bytes(block);
-    held(block) = {placed ? result_bytes_ : bytes, offset, size};
+    held(block) = {store, offset, size};
     offset += size;
   });
 }
@@ -128,9 +139,10 @@ void BlockContents::received(int, const OwnMessage& message, const at::Tensor& b
 at::Tensor BlockContents::result(const std::string& pattern) {
   for (int s = 0; s < counts_.size(); ++s) {
     const Piece& piece = held({s, me_});
-    TRIREME_CHECK(piece.bytes.defined(), "{}: block ({}, {}) did not arrive", pattern, s, me_);
-    if (!piece.bytes.is_same(result_bytes_))
-      copy_bytes(result_bytes_, result_offset_[static_cast<std::size_t>(s)], piece.bytes, piece.offset, piece.size);
+    TRIREME_CHECK(piece.store >= 0, "{}: block ({}, {}) did not arrive", pattern, s, me_);
+    if (piece.store != result_store)
+      copy_bytes(stores_[result_store], result_offset_[static_cast<std::size_t>(s)],
+                 stores_[static_cast<std::size_t>(piece.store)], piece.offset, piece.size);
   }
   return result_;
 }

@@ -27,8 +27,9 @@ class BlockContents final : public MessageContents {
   at::Tensor result(const std::string& pattern);
 
  private:
+  // Where a block lies. Looked up for every block of every message: no tensor, and no hashing for the member's own.
   struct Piece {
-    at::Tensor bytes;  // in which it lies
+    int store = -1;  // of stores_; -1: not here
     std::int64_t offset = 0, size = 0;
   };
   std::int64_t size_of(const OwnMessage& message) const;
@@ -39,9 +40,11 @@ class BlockContents final : public MessageContents {
   int me_;
   RowBuffers& buffers_;
   std::int64_t row_bytes_;
-  at::Tensor result_, result_bytes_;
+  at::Tensor result_;
+  std::vector<at::Tensor> stores_;           // bytes: the rows that came in, the result, then what was received
   std::vector<std::int64_t> result_offset_;  // by source, in bytes
-  std::unordered_map<std::int64_t, Piece> held_;
+  std::vector<Piece> from_me_, to_me_;       // by destination, by source
+  std::unordered_map<std::int64_t, Piece> passing_;
 };
 
 // A record of numbers for every block that passes a member: its rows, say.

@@ -25,6 +25,8 @@ struct PatternExchange::State {
   at::Tensor run(const OwnPart& part, const at::Tensor& rows, const BlockCounts& counts, const std::string& operation,
                  PhaseLog* log) {
     const int me = group.rank();
+    // Bytes are moved here, and nothing else: torch need not look for gradients at each of many small views.
+    const at::AutoDispatchBelowADInplaceOrView below;
     if (direct) {
       const auto begin = PhaseLog::Clock::now();
       at::Tensor result;
