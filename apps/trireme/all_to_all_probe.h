@@ -17,6 +17,7 @@ struct NetworkProbeOptions {
   int top_k = 8;
   int samples = 7;
   int nodes_per_group = 0;
+  bool save_race = false;  // write the race's times to `out`: choices go by them from then on
   bool quick = false, json = false;
 };
 

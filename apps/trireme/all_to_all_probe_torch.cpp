@@ -75,6 +75,10 @@ class NetworkProbe {
       if (!o_.json) print(fmt::format("links written to {}", o_.out));
     }
     if (o_.all_to_all) race(platform);
+    if (o_.all_to_all && o_.save_race && o_.env.rank == 0) {
+      platform::save_platform(platform, o_.out);
+      if (!o_.json) print(fmt::format("the race's times written to {}", o_.out));
+    }
     comm::barrier(world_, "probe end");
   }
 
@@ -146,22 +150,63 @@ class NetworkProbe {
         nlohmann::json line = l;
         line["shared_link"] = l.level;
         print(line.dump());
+        for (const comm::SharedSample& s : shared.samples)
+          if (s.level == l.level)
+            print(nlohmann::json{{"shared_sample", s.level},
+                                 {"messages", s.messages},
+                                 {"bytes", s.bytes},
+                                 {"in_flight", s.in_flight},
+                                 {"busiest_bytes", s.busiest_bytes},
+                                 {"median_s", s.median_s},
+                                 {"max_s", s.max_s},
+                                 {"fitted_s", s.fitted_s}}
+                      .dump());
         continue;
       }
       print(
           fmt::format("\n{}, all ranks at once: {:.0f} us + {:.1f} us a message + bytes at {:.1f} MB/s a {} (median "
-                      "residual {:.0f} %)",
+                      "residual {:.0f} %); {:.1f} us more for a message waited for alone; rows copied at {:.0f} MB/s a rank",
                       l.level == "host" ? "on the nodes" : "between nodes", l.latency_s * 1e6, l.message_s * 1e6,
-                      l.bytes_per_s / 1e6, l.level == "host" ? "rank" : "node", l.residual * 100));
+                      l.bytes_per_s / 1e6, l.level == "host" ? "rank" : "node", l.residual * 100, l.wake_s * 1e6,
+                      l.copy_bytes_per_s / 1e6));
       for (const comm::SharedSample& s : shared.samples)
         if (s.level == l.level)
-          print(fmt::format("  {:>3} messages of {:>8}: {:>9.3f} ms, largest {:>9.3f}, fit {:>9.3f} ({:+.0f} %)",
-                            s.messages, size_text(s.bytes), s.median_s * 1e3, s.max_s * 1e3, s.fitted_s * 1e3,
+          print(fmt::format("  {:>3} messages of {:>8}{}: {:>9.3f} ms, largest {:>9.3f}, fit {:>9.3f} ({:+.0f} %)",
+                            s.messages, size_text(s.bytes),
+                            s.in_flight > 0 ? fmt::format(", {} at a time", s.in_flight) : "", s.median_s * 1e3, s.max_s * 1e3, s.fitted_s * 1e3,
                             100 * (s.fitted_s / s.median_s - 1)));
     }
   }
 
-  void race(const platform::PlatformSpec& platform) {
+  // This race's times instead of earlier ones of the same sizes on as many nodes.
+  void keep(platform::PlatformSpec& platform, const std::vector<comm::RacePoint>& points) const {
+    if (!shape_.is_even()) throw ConfigError({.key = "--save-race", .value = plan::to_text(shape_),
+                                              .allowed = "nodes with equally many ranks"});
+    for (const comm::RacePoint& p : points) {
+      auto at = std::find_if(platform.races.begin(), platform.races.end(), [&](const platform::PatternRace& r) {
+        return r.pattern == p.pattern && r.nodes == shape_.num_nodes() && r.ranks_per_node == shape_.ranks(0) &&
+               r.top_k == o_.top_k;
+      });
+      if (at == platform.races.end())
+        at = platform.races.insert(at, {.pattern = p.pattern,
+                                        .source = platform::Source::measured,
+                                        .nodes = shape_.num_nodes(),
+                                        .ranks_per_node = shape_.ranks(0),
+                                        .top_k = o_.top_k});
+      std::map<double, double> curve;
+      for (std::size_t i = 0; i < at->bytes.size(); ++i) curve[at->bytes[i]] = at->seconds[i];
+      curve[p.bytes_per_pair] = p.median_s;
+      at->bytes.clear();
+      at->seconds.clear();
+      for (const auto& [bytes, seconds] : curve) {
+        at->bytes.push_back(bytes);
+        at->seconds.push_back(seconds);
+      }
+    }
+  }
+
+  // Chosen by races that the platform had before, where it has them for these nodes; the price's own choice is shown too.
+  void race(platform::PlatformSpec& platform) {
     comm::RaceOptions race{.patterns = o_.patterns.empty() ? plan::pattern_names(shape_) : o_.patterns,
                            .samples = o_.samples,
                            .top_k = o_.top_k};
@@ -173,23 +218,31 @@ class NetworkProbe {
     for (const double bytes : race.bytes_per_pair) {
       const comm::RacedTokens raced = comm::raced_tokens(shape_.size(), bytes, race);
       const plan::TokenRoutes routes = comm::routes_of(raced, shape_, race);
-      const sim::Choice choice = sim::choose_pattern(race.patterns, shape_, fabric, routes, raced.row_bytes);
+      const sim::Choice priced = sim::choose_pattern(race.patterns, shape_, fabric, routes, raced.row_bytes);
+      const plan::UniformRouting uniform(shape_.size(), raced.tokens, per_member(race) * shape_.size(), race.top_k);
+      sim::Choice choice = sim::choose_pattern(race.patterns, shape_, platform, uniform, raced.row_bytes);
+      if (!choice.raced) choice = priced;
       std::vector<comm::RacePoint> of_size;
       for (const comm::RacePoint& p : points)
         if (p.bytes_per_pair == bytes) of_size.push_back(p);
-      tell(of_size, choice, routes, raced.row_bytes);
+      tell(of_size, choice, priced, routes, raced.row_bytes);
     }
+    if (o_.save_race) keep(platform, points);
   }
 
-  void tell(const std::vector<comm::RacePoint>& points, const sim::Choice& choice, const plan::RowCounts& routes,
-            double row_bytes) const {
-    std::map<std::string, double> predicted;
-    for (const sim::Candidate& c : choice.ranked) predicted[c.pattern] = c.seconds;
+  int per_member(const comm::RaceOptions& race) const {
+    return plan::TokenDraw{.members = shape_.size(), .experts = race.experts}.per_member();
+  }
+
+  void tell(const std::vector<comm::RacePoint>& points, const sim::Choice& choice, const sim::Choice& priced,
+            const plan::RowCounts& routes, double row_bytes) const {
+    std::map<std::string, double> predicted, measured;
+    for (const sim::Candidate& c : priced.ranked) predicted[c.pattern] = c.seconds;
+    for (const comm::RacePoint& p : points) measured[p.pattern] = p.median_s;
     const auto best = std::min_element(points.begin(), points.end(),
                                        [](const auto& a, const auto& b) { return a.median_s < b.median_s; });
     const auto worst = std::max_element(points.begin(), points.end(),
                                         [](const auto& a, const auto& b) { return a.median_s < b.median_s; });
-    double pick_s = 0;
     if (!o_.json)
       print(fmt::format("\n{} a pair\n  {:<14} {:>11} {:>11} {:>11} {:>9} {:>12} {:>6}",
                         size_text(points.front().bytes_per_pair), "pattern", "median ms", "p99 ms", "predicted",
@@ -202,7 +255,6 @@ class NetworkProbe {
         messages = std::max(messages, t.off_node().messages);
         bytes = std::max(bytes, t.off_node().rows * row_bytes);
       }
-      if (p.pattern == choice.pick().pattern) pick_s = p.median_s;
       if (o_.json)
         print(nlohmann::json{{"pattern", p.pattern},
                              {"bytes_per_pair", p.bytes_per_pair},
@@ -220,12 +272,16 @@ class NetworkProbe {
                           p.median_s * 1e3, p.p99_s * 1e3, predicted[p.pattern] * 1e3, messages, size_text(bytes),
                           p.busy_cores, bar(p.median_s, worst->median_s)));
     }
+    const double pick_s = measured.at(choice.pick().pattern), priced_s = measured.at(priced.pick().pattern);
     if (o_.json) {
       nlohmann::json line{{"bytes_per_pair", points.front().bytes_per_pair},
                           {"pick", choice.pick().pattern},
+                          {"pick_by", choice.raced ? "race" : "price"},
                           {"predicted_s", choice.pick().seconds},
                           {"best", best->pattern},
-                          {"pick_over_best", pick_s / best->median_s}};
+                          {"pick_over_best", pick_s / best->median_s},
+                          {"priced_pick", priced.pick().pattern},
+                          {"priced_pick_over_best", priced_s / best->median_s}};
       if (const auto* second = choice.runner_up()) {
         line["runner_up"] = second->pattern;
         line["runner_up_predicted_s"] = second->seconds;
@@ -234,6 +290,8 @@ class NetworkProbe {
     } else {
       print(fmt::format("  chosen: {}; fastest here: {} (chosen takes {:.2f} times as long)", to_text(choice),
                         best->pattern, pick_s / best->median_s));
+      if (choice.raced)
+        print(fmt::format("  by price alone: {} ({:.2f} times as long)", to_text(priced), priced_s / best->median_s));
     }
   }
 

@@ -34,7 +34,7 @@ struct Options {
   std::string out = "platform.toml", run;
   std::vector<std::string> set;
   int ranks = 0;
-  bool quick = false, json = false;
+  bool quick = false, json = false, save_race = false;
   bool links = false, all_to_all = false;
   std::vector<double> bytes;
   std::vector<std::string> patterns;
@@ -192,7 +192,7 @@ void probe_command(const Options& o, Context& context) {
     at::set_num_threads(1);
     probe_network({.env = env, .links = o.links, .all_to_all = o.all_to_all, .out = o.out, .bytes_per_pair = o.bytes,
                    .patterns = o.patterns, .top_k = o.top_k, .samples = o.samples, .nodes_per_group = o.nodes_per_group,
-                   .quick = o.quick, .json = o.json});
+                   .save_race = o.save_race, .quick = o.quick, .json = o.json});
     return;
   }
   plan::RunSpec run = o.run.empty() ? reference_run() : plan::load_run(o.run, o.set);
@@ -221,6 +221,7 @@ void add_probe_command(CLI::App& app, Context& context) {
   c->add_flag("--json", options->json, "Print the platform as one JSON object; with --links and --all-to-all, lines of JSON");
   c->add_flag("--links", options->links, "Only the links between ranks, on one host or many: what a message costs alone and while all talk");
   c->add_flag("--all-to-all", options->all_to_all, "Only race the all-to-all patterns over sizes, and name the one that is chosen");
+  c->add_flag("--save-race", options->save_race, "Write the race's times to --out: patterns are chosen by them from then on");
   c->add_option("--bytes", options->bytes, "Sizes of the race: bytes that a rank has for each other one")->delimiter(',')->check(CLI::PositiveNumber);
   c->add_option("--patterns", options->patterns, "Patterns of the race (default: all that fit the nodes)")->delimiter(',');
   c->add_option("--top-k", options->top_k, "Experts that a raced token goes to")->capture_default_str()->check(CLI::Range(1, 64));

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Races the all-to-all patterns on clusters of network namespaces and writes docs/all_to_all tables and plots. Needs root.
+"""Races the all-to-all patterns, and MPI_Alltoallv where there is an MPI, on clusters of network namespaces and writes
+docs/all_to_all tables and plots. Needs root.
 
   sudo ./bench/all_to_all/run.py --trireme build/bin/trireme --out docs/all_to_all
 
-One netcluster run a cluster: its links first, then the race, size by size, one sample of each pattern in turn. Let nothing
-else run meanwhile.
+A cluster's links first, then size by size one sample of each pattern in turn and then each MPI. Let nothing else run
+meanwhile.
 """
 import argparse
 import json
 import math
 import os
 import pathlib
-import re
 import selectors
 import shutil
 import signal
@@ -26,12 +26,12 @@ CASES = {  # nodes, ranks a node, rate, sizes in bytes a pair
     "16x2": (16, 2, "100mbit", [64, 512, 4096, 16384]),
     "4x2": (4, 2, "100mbit", [512, 4096, 32768, 131072]),
 }
-COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#e08e0b", "#7b4fa3", "#00798c", "#8a5a44", "#555555", "#c2185b"]
+COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#e08e0b", "#7b4fa3", "#00798c", "#8a5a44", "#555555", "#c2185b", "#000000", "#9e9e9e"]
 
 
 MPI = ("openmpi", "mpich")
 NETCLUSTER = str(SOURCE / "scripts" / "netcluster")
-RESENT = re.compile(r"(\d+) segments sent again, (\d+) packets dropped")
+BATCH_S = 0.05  # seconds of repetitions a sample, as the probe has it
 
 
 def build_mpi(options):
@@ -102,35 +102,38 @@ def counters(cluster):
 
 
 def drive(options):
-    """Inside one cluster: the links, or one size of every pattern, then of every MPI."""
+    """Inside one cluster: the links and a short race that goes into the platform file; or, size by size, all patterns and
+    then every MPI."""
     cluster = json.loads(os.environ["NETCLUSTER"])
-    part = options.drive
+    sizes = [int(size) for size in options.sizes.split(",")]
     probe = [NETCLUSTER, "--inside", "--", options.trireme, "probe", "--json", "--out", options.platform]
-    if part == "links":
-        return subprocess.run([*probe, "--links"]).returncode
-    before = counters(cluster)
-    code = subprocess.run([*probe, "--all-to-all", "--bytes", part, "--samples", str(options.samples)]).returncode
-    if code != 0:
-        return code
-    after = counters(cluster)
-    print(json.dumps({"resent": after[0] - before[0], "dropped": after[1] - before[1]}), flush=True)
-    for library in MPI:
-        program = pathlib.Path(options.work) / f"alltoallv.{library}"
-        if not program.exists():
-            continue
+    if options.drive == "before":
+        return subprocess.run([*probe, "--links", "--all-to-all", "--save-race", "--quick", "--bytes", options.sizes, "--samples",
+                               "5"]).returncode
+    for size in sizes:
         before = counters(cluster)
-        line = run_mpi(library, str(program), cluster, int(part), options.samples, BATCH_S)
+        code = subprocess.run([*probe, "--all-to-all", "--bytes", str(size), "--samples", str(options.samples)]).returncode
+        if code != 0:
+            return code
         after = counters(cluster)
-        line["resent"], line["dropped"] = after[0] - before[0], after[1] - before[1]
-        print(json.dumps(line), flush=True)
+        print(json.dumps({"resent": after[0] - before[0], "dropped": after[1] - before[1], "size": size}), flush=True)
+        for library in MPI:
+            program = pathlib.Path(options.work) / f"alltoallv.{library}"
+            if not program.exists():
+                continue
+            before = counters(cluster)
+            line = run_mpi(library, str(program), cluster, size, options.samples, BATCH_S)
+            after = counters(cluster)
+            line["resent"], line["dropped"] = after[0] - before[0], after[1] - before[1]
+            print(json.dumps(line), flush=True)
     return 0
 
 
 def in_cluster(case, part, options):
-    nodes, ranks, rate, _ = CASES[case]
+    nodes, ranks, rate, sizes = CASES[case]
     command = [*options.prefix.split(), NETCLUSTER, "--nodes", str(nodes), "--ranks-per-node", str(ranks), "--rate", rate,
                "--driver", "--", sys.executable, str(pathlib.Path(__file__).resolve()), "--drive", part, "--trireme",
-               options.trireme, "--platform", options.platform, "--work", options.work, "--samples", str(options.samples)]
+               options.trireme, "--platform", options.platform, "--work", options.work, "--samples", str(options.samples), "--sizes", ",".join(map(str, sizes))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
@@ -139,16 +142,18 @@ def in_cluster(case, part, options):
 
 
 def measure(case, options):
-    """One cluster for the links, then one a size: equal clusters, and others may use the machine in between."""
-    options.platform = str(pathlib.Path(options.out) / f"{case}.toml")
-    lines, shape = in_cluster(case, "links", options)
+    """Two equal clusters one after the other, so that others may use the machine in between."""
+    options.platform = str(pathlib.Path(options.work) / f"{case}.toml")
+    lines, shape = in_cluster(case, "before", options)
     result = {"case": case, "netcluster": shape, "links": [l for l in lines if "shared_link" in l],
-              "link_samples": [l for l in lines if "shared_sample" in l], "sizes": []}
+              "link_samples": [l for l in lines if "shared_sample" in l],
+              "race_before": [l for l in lines if "pattern" in l], "sizes": []}
+    lines, _ = in_cluster(case, "judged", options)
     for size in CASES[case][3]:
-        lines, _ = in_cluster(case, str(size), options)
-        tcp = next(l for l in lines if "resent" in l and "mpi" not in l)
-        entry = {"bytes": size, "points": [l for l in lines if "pattern" in l], "pick": next(l for l in lines if "pick" in l),
-                 "mpi": [l for l in lines if "mpi" in l], "resent": tcp["resent"], "dropped": tcp["dropped"]}
+        of_size = [l for l in lines if l.get("bytes_per_pair") == size]
+        tcp = next(l for l in lines if l.get("size") == size)
+        entry = {"bytes": size, "points": [l for l in of_size if "pattern" in l], "pick": next(l for l in of_size if "pick" in l),
+                 "mpi": [l for l in of_size if "mpi" in l], "resent": tcp["resent"], "dropped": tcp["dropped"]}
         result["sizes"].append(entry)
         print(f"{case} {size}: " + ", ".join(f"{p['pattern']} {p['median_s'] * 1e3:.2f}" for p in entry["points"]) +
               "".join(f", {m['mpi']} {m.get('median_s', math.nan) * 1e3:.2f}" for m in entry["mpi"]), file=sys.stderr, flush=True)
@@ -159,31 +164,66 @@ def size_text(size):
     return f"{size // 1024} KiB" if size >= 1024 else f"{size} B"
 
 
+NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+
+
+def fit_text(link):
+    where = "on the nodes" if link["level"] == "host" else "between nodes"
+    rate = f"{link['bytes_per_s'] / 1e6:.1f} MB/s"
+    if link["alone_bytes_per_s"] > 0:
+        rate += f" with all partners at once, {link['alone_bytes_per_s'] / 1e6:.1f} with one"
+    bucket = f" after the first {link['bucket_bytes'] / 1024:.1f} KiB" if link["bucket_bytes"] > 0 else ""
+    blend = f"blended with p = {link['blend']:g}" if link["blend"] > 0 else "the longer of both"
+    return (f"Fit {where}: {link['latency_s'] * 1e6:.0f} us, {link['message_s'] * 1e6:.1f} us a message ({link['wake_s'] * 1e6:.1f} more "
+            f"where it is waited for alone), {rate}{bucket}, {blend}; median residual {link['residual'] * 100:.0f} %.")
+
+
+def median(values):
+    values = sorted(values)
+    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+
+
+def ms(line):
+    return f"{line['median_s'] * 1e3:.2f}" if "median_s" in line else "-"
+
+
 def tables(result):
     nodes, ranks, rate, _ = CASES[result["case"]]
     patterns = [p["pattern"] for p in result["sizes"][0]["points"]]
+    libraries = [m["mpi"] for m in result["sizes"][0]["mpi"]]
     out = [f"### {nodes} nodes of {ranks}, {rate} a node each way", ""]
-    for link in result["links"]:
-        where = "on the nodes" if link["level"] == "host" else "between nodes"
-        out.append(f"Fit {where}: {link['latency_s'] * 1e6:.0f} us, {link['message_s'] * 1e6:.1f} us a message, "
-                   f"{link['bytes_per_s'] / 1e6:.1f} MB/s, median residual {link['residual'] * 100:.0f} %.")
-    out.append(f"{result['netcluster']}; {result['resent']} segments sent again, {result['dropped']} packets dropped in all.")
-    out += ["", "Median ms (predicted ms):", "",
-            "| bytes a pair | " + " | ".join(patterns) + " | chosen | time of chosen / fastest | HALO against best flat | busy cores |",
-            "|---|" + "---|" * (len(patterns) + 4)]
+    out += [fit_text(link) for link in result["links"]]
+    link = result["links"][-1]
+    out.append(f"Rows copied at {link['copy_bytes_per_s'] / 1e6:.0f} MB/s a rank, {link['gather_s'] * 1e6:.1f} us to pick a few by number.")
+    out.append(f"{result['netcluster']}.")
+    out += ["", "Median ms (predicted ms):", "", "| bytes a pair | " + " | ".join(patterns + [NAMES[m] for m in libraries]) + " |",
+            "|---|" + "---|" * (len(patterns) + len(libraries))]
     errors = {name: [] for name in patterns}
     for size in result["sizes"]:
         by_name = {p["pattern"]: p for p in size["points"]}
         for name in patterns:
             errors[name].append(abs(by_name[name]["predicted_s"] / by_name[name]["median_s"] - 1))
-        flat = min(by_name[n]["median_s"] for n in ("flat", "pairwise", "scattered"))
-        cells = [f"{by_name[n]['median_s'] * 1e3:.2f} ({by_name[n]['predicted_s'] * 1e3:.2f})" for n in patterns]
-        out.append(f"| {size_text(size['bytes'])} | " + " | ".join(cells) +
-                   f" | {size['pick']['pick']} | {size['pick']['pick_over_best']:.2f} | "
-                   f"{flat / by_name['halo']['median_s']:.2f} | {max(p['busy_cores'] for p in size['points']):.1f} |")
-    every = sorted(e for list_ in errors.values() for e in list_)
-    out += ["", f"Error of the prediction: median {every[len(every) // 2] * 100:.0f} % over all patterns and sizes; by pattern "
-            + ", ".join(f"{n} {sorted(e)[len(e) // 2] * 100:.0f} %" for n, e in errors.items()) + ".", "",
+        cells = [f"{ms(by_name[n])} ({by_name[n]['predicted_s'] * 1e3:.2f})" for n in patterns] + [ms(m) for m in size["mpi"]]
+        out.append(f"| {size_text(size['bytes'])} | " + " | ".join(cells) + " |")
+    out += ["", "| bytes a pair | chosen by an earlier race: time / fastest | by price: time / fastest | HALO against best flat | best of ours "
+            "against best MPI | busy cores, patterns | " + " | ".join(f"busy cores, {NAMES[m]}" for m in libraries) +
+            " | segments sent again, packets dropped |", "|---|" + "---|" * (len(libraries) + 6)]
+    for size in result["sizes"]:
+        by_name = {p["pattern"]: p for p in size["points"]}
+        pick, flat = size["pick"], min(by_name[n]["median_s"] for n in ("flat", "pairwise", "scattered"))
+        peer = [m["median_s"] for m in size["mpi"] if "median_s" in m]
+        busy = [p["busy_cores"] for p in size["points"]]
+        chosen = f"{pick['pick']}: {pick['pick_over_best']:.2f}" if pick["pick_by"] == "race" else "-"
+        against = f"{min(peer) / min(p['median_s'] for p in size['points']):.2f}" if peer else "-"
+        out.append(f"| {size_text(size['bytes'])} | {chosen} | {pick['priced_pick']}: {pick['priced_pick_over_best']:.2f} | "
+                   f"{flat / by_name['halo']['median_s']:.2f} | {against} | {min(busy):.1f} to {max(busy):.1f} | " +
+                   "".join(f"{m['busy_cores']:.1f} | " if "busy_cores" in m else "- | " for m in size["mpi"]) +
+                   f"{size['resent']}, {size['dropped']} |")
+    every = [e for list_ in errors.values() for e in list_]
+    out += ["", f"Error of the prediction: median {median(every) * 100:.0f} % over all patterns and sizes; by pattern "
+            + ", ".join(f"{n} {median(e) * 100:.0f} %" for n, e in errors.items()) + "; by size "
+            + ", ".join(f"{size_text(size['bytes'])} {median([errors[n][i] for n in patterns]) * 100:.0f} %"
+                        for i, size in enumerate(result["sizes"])) + ".", "",
             "| bytes a pair | " + " | ".join(f"{n}: messages, KiB off the node" for n in patterns) + " |", "|---|" + "---|" * len(patterns)]
     for size in result["sizes"]:
         by_name = {p["pattern"]: p for p in size["points"]}
@@ -196,6 +236,7 @@ def plot(result):
     """Time over size, both logarithmic, as SVG."""
     width, height, left, bottom = 640, 380, 60, 40
     points = [(p["pattern"], s["bytes"], p["median_s"]) for s in result["sizes"] for p in s["points"]]
+    points += [(NAMES[m["mpi"]], s["bytes"], m["median_s"]) for s in result["sizes"] for m in s["mpi"] if "median_s" in m]
     x0, x1 = (math.log(f(b for _, b, _ in points)) for f in (min, max))
     y0, y1 = math.log(min(t for _, _, t in points)) - 0.1, math.log(max(t for _, _, t in points)) + 0.1
     x = lambda b: left + (math.log(b) - x0) / (x1 - x0) * (width - left - 130)
@@ -227,15 +268,26 @@ def main():
     p.add_argument("--samples", type=int, default=7)
     p.add_argument("--prefix", default="", help="command to run each netcluster with")
     p.add_argument("--tables-only", action="store_true", help="from the raw results of an earlier run")
+    p.add_argument("--drive", help=argparse.SUPPRESS)  # this script as the driver of a netcluster
+    p.add_argument("--platform", help=argparse.SUPPRESS)
+    p.add_argument("--work", help=argparse.SUPPRESS)
+    p.add_argument("--sizes", help=argparse.SUPPRESS)
     o = p.parse_args()
-    out = pathlib.Path(o.out)
+    if o.drive:
+        sys.exit(drive(o))
+    o.trireme = str(pathlib.Path(o.trireme).resolve())
+    out = pathlib.Path(o.out).resolve()
+    o.out = str(out)
     out.mkdir(parents=True, exist_ok=True)
-    for case in o.cases.split(","):
-        raw = out / f"{case}.json"
-        result = json.loads(raw.read_text()) if o.tables_only else measure(case, o)
-        raw.write_text(json.dumps(result, indent=1))
-        (out / f"{case}.md").write_text(tables(result))
-        (out / f"{case}.svg").write_text(plot(result))
+    with tempfile.TemporaryDirectory() as o.work:
+        if not o.tables_only:
+            build_mpi(o)
+        for case in o.cases.split(","):
+            raw = out / f"{case}.json"
+            result = json.loads(raw.read_text()) if o.tables_only else measure(case, o)
+            raw.write_text(json.dumps(result, indent=1))
+            (out / f"{case}.md").write_text(tables(result))
+            (out / f"{case}.svg").write_text(plot(result))
 
 
 if __name__ == "__main__":

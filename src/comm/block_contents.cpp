@@ -91,8 +91,8 @@ at::Tensor BlockContents::to_send(int, const OwnMessage& message) {
     else
       together = false;
   });
-  if (size == 0) return stores_[result_store].narrow(0, 0, 0);
-  if (together) return stores_[static_cast<std::size_t>(whole.store)].narrow(0, whole.offset, whole.size);
+  if (size == 0) return part_of(stores_[result_store], 0, 0);
+  if (together) return part_of(stores_[static_cast<std::size_t>(whole.store)], whole.offset, whole.size);
   at::Tensor out = buffers_.take(size, result_.device());
   std::int64_t offset = 0;
   for_each_block(message, [&](Block block) {
@@ -116,7 +116,7 @@ at::Tensor BlockContents::to_receive(int, const OwnMessage& message) {
     if (begin < 0) begin = at;
     end = at + block_bytes(block);
   });
-  if (in_order && begin >= 0) return stores_[result_store].narrow(0, begin, end - begin);
+  if (in_order && begin >= 0) return part_of(stores_[result_store], begin, end - begin);
   return buffers_.take(size_of(message), result_.device());
 }
 

@@ -6,6 +6,10 @@
 
 namespace trireme::comm {
 
+// A part of contiguous bytes, sharing their storage. What narrow gives, without its three dispatches: an exchange makes
+// one for each message.
+at::Tensor part_of(const at::Tensor& bytes, std::int64_t offset, std::int64_t size);
+
 class RowBuffers {
  public:
   // Contiguous bytes on `device`, of undefined contents, until the next release_all().

@@ -15,6 +15,7 @@ struct SharedSample {
   std::string level;         // "host" or "network"
   int messages = 0;          // that a member sends (and receives)
   double bytes = 0;          // of a message
+  int in_flight = 0;         // at one time; 0: all
   double busiest_bytes = 0;  // through a member's port (host), a node's links (network), each way
   double median_s = 0, max_s = 0;
   double fitted_s = 0;
@@ -29,6 +30,7 @@ struct SharedLinkOptions {
   std::vector<double> bytes{64, 1024, 8192, 65536};
   int samples = 5;  // and a warm-up
   double batch_s = 0.03;
+  double copied_bytes = 4 << 20;  // of each member: more than its share of the caches
   double longest_s = 2;  // sizes whose exchange would take longer are left out
   std::function<void(const std::string&)> progress;
 };
@@ -36,10 +38,14 @@ struct SharedLinkOptions {
 // Collective; the same on every member.
 SharedLinks probe_shared_links(Group& group, const plan::NodeShape& shape, const SharedLinkOptions& options = {});
 
-// One level as sim's pattern_time takes it: latency + max(messages x message time, bytes / bandwidth). Latency and
-// message time come from the smallest messages (least squares of the relative error), then the bandwidth with the least
-// sum of relative errors where most partners talk. Sets fitted_s. With one number of messages only, their time is all
-// latency.
+// More time for a message where each is waited for by itself: from the smallest messages sent few at a time, in the same
+// model with (latency - wake) / in_flight + wake for each. 0 where there are none. Sets fitted_s.
+double fit_wake(std::vector<SharedSample*>& bounded, const platform::SharedLink& link);
+
+// One level as sim's pattern_time takes it: latency + messages x message time and bytes / bandwidth, blended. Latency and
+// message time come from the smallest messages (least squares of the relative error); then, each with the least sum of
+// relative errors, the bandwidth and the bucket where a member has one message under way, and the bandwidth and the blend
+// where it has more. Sets fitted_s. With one number of messages only, their time is all latency.
 platform::SharedLink fit_shared_link(std::vector<SharedSample*>& samples);
 
 }  // namespace trireme::comm

@@ -59,6 +59,10 @@ void check(const PlatformSpec& p, const std::string& file_name) {
     const auto& t = d.gemm[i];
     c.columns(key("device.gemm", i), {{"m", &t.m}, {"n", &t.n}, {"k", &t.k}, {"GFLOPps", &t.flops_per_s}});
   }
+  for (std::size_t i = 0; i < p.races.size(); ++i) {
+    const auto& r = p.races[i];
+    c.columns(key("pattern_race", i), {{"bytes", &r.bytes}, {"us", &r.seconds}});
+  }
   for (std::size_t i = 0; i < d.grouped_gemm.size(); ++i) {
     const auto& t = d.grouped_gemm[i];
     c.columns(key("device.grouped_gemm", i),

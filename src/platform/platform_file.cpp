@@ -110,9 +110,23 @@ PlatformSpec parse_platform(const std::string& toml, const std::string& file_nam
                               .ranks_per_node = static_cast<int>(l.integer_or("ranks_per_node", 1, 1, 1 << 20)),
                               .latency_s = l.number("latency_us", 0) * micro,
                               .message_s = l.number("message_us", 0) * micro,
+                              .wake_s = l.number_or("wake_us", 0, 0) * micro,
                               .bytes_per_s = l.number("GBps", 1e-9) * giga,
+                              .alone_bytes_per_s = l.number_or("alone_GBps", 0, 0) * giga,
+                              .partners = static_cast<int>(l.integer_or("partners", 1, 1, 1 << 20)),
+                              .bucket_bytes = l.number_or("bucket_bytes", 0, 0),
+                              .own_latency = l.number_or("own_latency", 0, 0, 1),
+                              .blend = l.number_or("blend", 0, 0),
                               .cards = static_cast<int>(l.integer_or("cards", 1, 1, 1 << 10)),
+                              .copy_bytes_per_s = l.number_or("copy_GBps", 0, 0) * giga,
+                              .gather_s = l.number_or("gather_us", 0, 0) * micro,
                               .residual = l.number_or("residual", 0, 0)});
+  for (ConfigTable& r : t.tables("pattern_race"))
+    p.races.push_back({.pattern = r.string("pattern"), .source = read_source(r),
+                       .nodes = static_cast<int>(r.integer("nodes", 1)),
+                       .ranks_per_node = static_cast<int>(r.integer("ranks_per_node", 1)),
+                       .top_k = static_cast<int>(r.integer_or("top_k", 1, 1, 1 << 10)),
+                       .bytes = column(r, "bytes"), .seconds = column(r, "us", micro)});
   for (ConfigTable& c : t.tables("collective")) {
     const std::string kind = c.one_of_or("kind", "all_to_all", {"all_to_all", "all_reduce", "send_receive"});
     p.collectives.push_back({.kind = nlohmann::json(kind).get<Collective>(),
@@ -130,6 +144,7 @@ void to_json(nlohmann::json& j, const PlatformSpec& p) {
   j = {{"name", p.name},           {"device", p.device}, {"host", p.host},
        {"framework", p.framework}, {"links", p.links},   {"collectives", p.collectives}};
   if (!p.shared_links.empty()) j["shared_links"] = p.shared_links;
+  if (!p.races.empty()) j["pattern_races"] = p.races;
   if (!p.datasheet.empty()) j["datasheet"] = p.datasheet;
 }
 
@@ -141,6 +156,7 @@ void from_json(const nlohmann::json& j, PlatformSpec& p) {
   j.at("links").get_to(p.links);
   j.at("collectives").get_to(p.collectives);
   if (j.contains("shared_links")) j.at("shared_links").get_to(p.shared_links);
+  if (j.contains("pattern_races")) j.at("pattern_races").get_to(p.races);
   if (j.contains("datasheet")) j.at("datasheet").get_to(p.datasheet);
 }
 
@@ -253,9 +269,16 @@ std::string to_toml(const PlatformSpec& p) {
                        name(l.source), l.latency_s / micro, list(l.bytes), list(l.bytes_per_s, giga));
   for (const SharedLink& l : p.shared_links)
     out += fmt::format("\n[[shared_link]]\nlevel = \"{}\"\nsource = \"{}\"\nnodes = {}\nranks_per_node = {}\n"
-                       "latency_us = {:.6g}\nmessage_us = {:.6g}\nGBps = {:.6g}\ncards = {}\nresidual = {:.3g}\n",
+                       "latency_us = {:.6g}\nmessage_us = {:.6g}\nwake_us = {:.6g}\nGBps = {:.6g}\nalone_GBps = {:.6g}\n"
+                       "partners = {}\nbucket_bytes = {:.6g}\nown_latency = {:.3g}\nblend = {:.3g}\ncards = {}\ncopy_GBps = {:.6g}\n"
+                       "gather_us = {:.6g}\nresidual = {:.3g}\n",
                        l.level, name(l.source), l.nodes, l.ranks_per_node, l.latency_s / micro, l.message_s / micro,
-                       l.bytes_per_s / giga, l.cards, l.residual);
+                       l.wake_s / micro, l.bytes_per_s / giga, l.alone_bytes_per_s / giga, l.partners, l.bucket_bytes, l.own_latency, l.blend,
+                       l.cards, l.copy_bytes_per_s / giga, l.gather_s / micro, l.residual);
+  for (const PatternRace& r : p.races)
+    out += fmt::format("\n[[pattern_race]]\npattern = \"{}\"\nsource = \"{}\"\nnodes = {}\nranks_per_node = {}\ntop_k = {}\n"
+                       "bytes = {}\nus = {}\n",
+                       r.pattern, name(r.source), r.nodes, r.ranks_per_node, r.top_k, list(r.bytes), list(r.seconds, micro));
   for (const CollectiveTable& c : p.collectives)
     out += fmt::format("\n[[collective]]\nkind = \"{}\"\nlevel = \"{}\"\nranks = {}\nsource = \"{}\"\nbytes = {}\nus = {}\n",
                        name(c.kind), c.level, c.ranks, name(c.source), list(c.bytes), list(c.seconds, micro));

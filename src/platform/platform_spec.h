@@ -135,10 +135,27 @@ struct SharedLink {
   int nodes = 1, ranks_per_node = 1;  // that talked
   double latency_s = 0;               // of a batch of messages that are under way together
   double message_s = 0;               // of a rank's own time, a message sent and one received
-  double bytes_per_s = 0;             // host: of a rank; network: of a network card; each way
+  double wake_s = 0;                  // more of it where each message is waited for by itself
+  double bytes_per_s = 0;             // host: of a rank; network: of a network card; each way; with all partners at once
+  double alone_bytes_per_s = 0;       // with one partner at a time; 0: as with all
+  int partners = 1;                   // that all are
+  double bucket_bytes = 0;            // that pass at once where the link was idle before
+  double own_latency = 0;             // part of the latency that is ranks' own work: phases side by side add it up
+  double blend = 0;                   // p: own work w and wires' work v take (w^p + v^p)^(1/p); 0: the longer of both
   int cards = 1;                      // network cards of a node
+  double copy_bytes_per_s = 0;        // of a rank that gathers rows, all ranks doing so; 0: not measured
+  double gather_s = 0;                // of a rank that gathers a few rows by their numbers
   double residual = 0;                // median of |fit - measured| / measured
   bool operator==(const SharedLink&) const = default;
+};
+
+// A pattern's time by size, from a race on these nodes: what is chosen by where there is one.
+struct PatternRace {
+  std::string pattern;
+  Source source = Source::guess;
+  int nodes = 1, ranks_per_node = 1, top_k = 1;
+  std::vector<double> bytes, seconds;  // bytes that a rank has for each other one, ascending
+  bool operator==(const PatternRace&) const = default;
 };
 
 enum class Collective { all_to_all, all_reduce, send_receive };
@@ -169,6 +186,7 @@ struct PlatformSpec {
   Framework framework;
   std::vector<Link> links;
   std::vector<SharedLink> shared_links;  // may be empty: then links stand for them
+  std::vector<PatternRace> races;        // may be empty
   std::vector<CollectiveTable> collectives;
   Datasheet datasheet;  // may be empty; where it is not, the curves and links above may be
   bool operator==(const PlatformSpec&) const = default;
@@ -187,8 +205,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BusyTable, threads, source, ranks, slow_down,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NoiseTable, source, factor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Host, cores, memory_bytes, ranks, nodes_per_group, busy, noise)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, level, source, latency_s, bytes, bytes_per_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharedLink, level, source, nodes, ranks_per_node, latency_s, message_s, bytes_per_s,
-                                   cards, residual)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SharedLink, level, source, nodes, ranks_per_node, latency_s, message_s,
+                                                wake_s, bytes_per_s, alone_bytes_per_s, partners, bucket_bytes, own_latency,
+                                                blend, cards, copy_bytes_per_s, gather_s, residual)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PatternRace, pattern, source, nodes, ranks_per_node, top_k, bytes, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveTable, kind, level, ranks, source, bytes, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Framework, baseline_bytes, communication_core_share, source)
 void to_json(nlohmann::json& j, const PlatformSpec& spec);

@@ -41,6 +41,19 @@ TEST(SharedLinkFit, OneNumberOfMessagesIsAllLatency) {
   EXPECT_EQ(link.message_s, 0);
 }
 
+TEST(SharedLinkFit, FindsWhatWaitingForSingleMessagesCosts) {
+  // 400 us of latency, 100 of which are waking up, and 20 us a message: n x (20 + 100 + 300 / in_flight) us.
+  const platform::SharedLink link{.latency_s = 400e-6, .message_s = 20e-6};
+  SharedSample two{.messages = 7, .in_flight = 2, .median_s = 7 * 270e-6},
+      four{.messages = 15, .in_flight = 4, .median_s = 15 * 195e-6};
+  std::vector<SharedSample*> samples{&two, &four}, none;
+  EXPECT_NEAR(fit_wake(samples, link), 100e-6, 1e-12);
+  EXPECT_NEAR(two.fitted_s / two.median_s, 1, 1e-9);
+  EXPECT_EQ(fit_wake(none, link), 0);
+  two.median_s = four.median_s = 1e-6;  // faster than without waking: none
+  EXPECT_EQ(fit_wake(samples, link), 0);
+}
+
 TEST(SharedLinkProbe, MeasuresTheLevelsThatThereAre) {
   testing::run_mesh({.dp = 4, .ep = 4}, [](int rank, Communicator& communicator) {
     SharedLinkOptions quick{.bytes = {64, 4096}, .samples = 2, .batch_s = 0};
@@ -50,6 +63,7 @@ TEST(SharedLinkProbe, MeasuresTheLevelsThatThereAre) {
     EXPECT_EQ(two.links[1].level, "network");
     EXPECT_EQ(two.links[1].nodes, 2);
     EXPECT_EQ(two.links[1].ranks_per_node, 2);
+    EXPECT_GT(two.links[0].copy_bytes_per_s, 0);
     for (const SharedSample& s : two.samples) EXPECT_GT(s.median_s, 0);
     EXPECT_EQ(probe_shared_links(communicator.group(Axis::ep), NodeShape::one_node(4), quick).links.size(), 1u);
   });

@@ -166,14 +166,44 @@ TEST(PlatformFile, IsSavedByItsEnding) {
 TEST(PlatformFile, SharedLinksComeBack) {
   PlatformSpec p = default_platform();
   p.shared_links = {{.level = "network", .source = Source::measured, .nodes = 8, .ranks_per_node = 4, .latency_s = 5e-4,
-                     .message_s = 3e-4, .bytes_per_s = 1.25e7, .cards = 2, .residual = 0.125}};
+                     .message_s = 3e-4, .wake_s = 5e-5, .bytes_per_s = 1.25e7, .alone_bytes_per_s = 2e7, .partners = 7,
+                     .bucket_bytes = 16384, .own_latency = 0.5, .blend = 2, .cards = 2, .copy_bytes_per_s = 2e9, .gather_s = 4e-6, .residual = 0.125}};
   const PlatformSpec back = parse_platform(to_toml(p), "p.toml");
   ASSERT_EQ(back.shared_links.size(), 1u);
   EXPECT_DOUBLE_EQ(back.shared_links[0].message_s, 3e-4);
   EXPECT_DOUBLE_EQ(back.shared_links[0].bytes_per_s, 1.25e7);
   EXPECT_EQ(back.shared_links[0].cards, 2);
   EXPECT_EQ(nlohmann::json(p).get<PlatformSpec>(), p);
+  EXPECT_DOUBLE_EQ(back.shared_links[0].wake_s, 5e-5);
+  EXPECT_DOUBLE_EQ(back.shared_links[0].copy_bytes_per_s, 2e9);
+  EXPECT_DOUBLE_EQ(back.shared_links[0].alone_bytes_per_s, 2e7);
+  EXPECT_EQ(back.shared_links[0].partners, 7);
+  EXPECT_EQ(back.shared_links[0].bucket_bytes, 16384);
+  EXPECT_EQ(back.shared_links[0].own_latency, 0.5);
+  EXPECT_EQ(back.shared_links[0].blend, 2);
+  EXPECT_DOUBLE_EQ(back.shared_links[0].gather_s, 4e-6);
   EXPECT_FALSE(nlohmann::json(default_platform()).contains("shared_links"));
+}
+
+TEST(PlatformFile, RacesComeBack) {
+  PlatformSpec p = default_platform();
+  p.races = {{.pattern = "halo", .source = Source::measured, .nodes = 8, .ranks_per_node = 4, .top_k = 8,
+              .bytes = {64, 4096}, .seconds = {0.0075, 0.05}}};
+  const PlatformSpec back = parse_platform(to_toml(p), "p.toml");
+  ASSERT_EQ(back.races.size(), 1u);
+  EXPECT_EQ(back.races[0].pattern, "halo");
+  EXPECT_EQ(back.races[0].bytes, p.races[0].bytes);
+  EXPECT_DOUBLE_EQ(back.races[0].seconds[1], 0.05);
+  EXPECT_EQ(back.races[0].top_k, 8);
+  EXPECT_EQ(nlohmann::json(p).get<PlatformSpec>(), p);
+  EXPECT_FALSE(nlohmann::json(default_platform()).contains("pattern_races"));
+  p.races[0].seconds.pop_back();
+  try {
+    parse_platform(to_toml(p), "p.toml");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("pattern_race[0].us"));
+  }
 }
 
 }  // namespace

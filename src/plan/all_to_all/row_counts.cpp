@@ -23,7 +23,7 @@ double rows_of(const Parcel& parcel, Flow flow, const RowCounts& counts) {
 }
 
 UniformRouting::UniformRouting(int members, double tokens, int experts, int top_k)
-    : tokens_(tokens), each_(tokens * top_k / members) {
+    : tokens_(tokens), each_(tokens * top_k / members), top_k_(top_k) {
   TRIREME_CHECK(members > 0 && top_k > 0 && top_k <= experts && experts >= members);
   for (int n = 0; n <= members; ++n) {
     // C(E - E_R, k) / C(E, k) as a product of k factors: the chance that no slot is in the set.

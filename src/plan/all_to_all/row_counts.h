@@ -28,9 +28,11 @@ class UniformRouting final : public RowCounts {
   double each(const Members& sources, const Members& destinations) const override;
   double once(int source, const Members& destinations) const override;
   double all(int) const override { return tokens_; }
+  int top_k() const { return top_k_; }
 
  private:
   double tokens_, each_;
+  int top_k_;
   std::vector<double> hit_;  // by number of members in a set
 };
 

@@ -20,7 +20,15 @@ const platform::SharedLink* shared(const platform::PlatformSpec& platform, const
 
 Wire wire_of(const platform::PlatformSpec& platform, const char* level, int ranks) {
   if (const platform::SharedLink* link = shared(platform, level, ranks))
-    return {.latency_s = link->latency_s, .message_s = link->message_s, .bytes_per_s = link->bytes_per_s};
+    return {.latency_s = link->latency_s,
+            .message_s = link->message_s,
+            .bytes_per_s = link->bytes_per_s,
+            .wake_s = link->wake_s,
+            .alone_bytes_per_s = link->alone_bytes_per_s,
+            .partners = link->partners,
+            .bucket_bytes = link->bucket_bytes,
+            .own_latency = link->own_latency,
+            .blend = link->blend};
   for (const platform::Link& link : platform.links) {
     if (link.level != level) continue;
     const auto largest = std::max_element(link.bytes.begin(), link.bytes.end()) - link.bytes.begin();
@@ -32,12 +40,23 @@ Wire wire_of(const platform::PlatformSpec& platform, const char* level, int rank
 
 }  // namespace
 
+double Wire::rate(int under_way) const {
+  if (alone_bytes_per_s <= 0 || under_way >= partners) return bytes_per_s;
+  if (under_way <= 1) return alone_bytes_per_s;
+  return alone_bytes_per_s * std::pow(bytes_per_s / alone_bytes_per_s, std::log(under_way) / std::log(partners));
+}
+
 Fabric fabric_of(const platform::PlatformSpec& platform, const plan::NodeShape& shape) {
   Fabric fabric;
   const auto& ranks = shape.ranks_of_node();
   if (*std::max_element(ranks.begin(), ranks.end()) > 1) fabric.node = wire_of(platform, "host", shape.size());
   if (shape.num_nodes() > 1) fabric.group = fabric.beyond = wire_of(platform, "network", shape.size());
   if (const platform::SharedLink* link = shared(platform, "network", shape.size())) fabric.cards_per_node = link->cards;
+  for (const char* level : {"network", "host"})
+    if (const platform::SharedLink* link = shared(platform, level, shape.size()); link && link->copy_bytes_per_s > 0) {
+      fabric.copy_bytes_per_s = link->copy_bytes_per_s;
+      fabric.gather_s = link->gather_s;
+    }
   return fabric;
 }
 

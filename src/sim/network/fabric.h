@@ -12,6 +12,15 @@ struct Wire {
   double latency_s = 0;    // from the first of a batch of messages to its arrival: paid once for all that are under way
   double message_s = 0;    // of the member's own time for each message that it sends or receives
   double bytes_per_s = 1;  // on the node: of each member's port; off it: of a card. Each way
+  double wake_s = 0;       // more of the member's own time for a message that is waited for by itself
+  // Measured while all talk; 0 where nothing of the kind is known.
+  double alone_bytes_per_s = 0;  // where a member has one message under way; bytes_per_s: as many as `partners`, or more
+  int partners = 1;
+  double bucket_bytes = 0;  // that pass at once where the link was idle before
+  double own_latency = 0;   // part of the latency that is the member's own work, so that phases side by side add it up
+  double blend = 0;         // p: a member's work w and the wires' v take (w^p + v^p)^(1/p); 0: the longer of both
+  // Of members with so many messages under way: between both rates by the logarithm.
+  double rate(int under_way) const;
   bool operator==(const Wire&) const = default;
 };
 
@@ -24,10 +33,14 @@ enum class Trunks {
 
 struct Fabric {
   Wire node, group, beyond;       // by plan::Reach
+  double copy_bytes_per_s = 0;    // of a member that gathers rows into messages or sorts those that came; 0: takes no time
+  double gather_s = 0;            // of a member, for each message of rows that are picked by token
   int cards_per_node = 1;         // network cards; a node's members are spread over them in order
   double uplink_bytes_per_s = 0;  // of all that leaves a group of nodes, each way; 0: no limit of its own
   Trunks trunks = Trunks::together;
   int num_trunks = 1;  // of by_destination
+  // Measured while all talk, with what hosts add to the wires: priced by crowd_time.
+  bool crowded() const { return node.alone_bytes_per_s > 0 || group.alone_bytes_per_s > 0; }
   const Wire& wire(plan::Reach reach) const {
     return reach == plan::Reach::node ? node : reach == plan::Reach::group ? group : beyond;
   }

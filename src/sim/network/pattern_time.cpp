@@ -4,6 +4,7 @@
 
 #include "base/errors.h"
 #include "plan/all_to_all/generators.h"
+#include "sim/network/crowd_time.h"
 #include "sim/network/flow_times.h"
 #include "sim/network/pattern_flows.h"
 
@@ -31,6 +32,7 @@ PatternTime time_of(const Pattern& pattern, const PatternFlows& flows) {
 PatternTime pattern_time(const Pattern& pattern, const NodeShape& shape, const Fabric& fabric,
                          const plan::RowCounts& counts, double row_bytes) {
   TRIREME_CHECK(pattern.size == shape.size(), "{} of {} members on {}", pattern.name, pattern.size, to_text(shape));
+  if (fabric.crowded()) return crowd_time(pattern, shape, fabric, counts, row_bytes, shape.size());
   return time_of(pattern, PatternFlows(pattern, shape, fabric, counts, row_bytes, shape.size()));
 }
 
@@ -41,6 +43,7 @@ PatternTime balanced_time(const std::string& name, const NodeShape& shape, const
   const int nodes = shape.nodes_per_group() > 0 ? shape.nodes_per_group() : 1;
   const int period = nodes * shape.ranks(0);
   const Pattern part = plan::make_pattern(name, shape, {.in_flight = in_flight, .senders = {0, period}});
+  if (fabric.crowded()) return crowd_time(part, shape, fabric, counts, row_bytes, period);
   return time_of(part, PatternFlows(part, shape, fabric, counts, row_bytes, period));
 }
 

@@ -1,4 +1,4 @@
-// How long an all-to-all takes on a fabric. Every message is followed: a member posts a phase's steps, a receive and a
+// How long an all-to-all takes on a fabric: crowd_time where it was measured while all ranks talk. Else every message is followed: a member posts a phase's steps, a receive and a
 // send each, one after another in its own time; a message waits for its latency and then has an equal part of every
 // link that it crosses (a port each way on the node, a network card, what leaves a group of nodes), each link by
 // itself. A member's phase starts when those that it is after have arrived there; in a bounded phase a step is posted

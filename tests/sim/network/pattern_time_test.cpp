@@ -174,6 +174,29 @@ TEST(PatternTime, ThousandMembersAreQuick) {
   }
 }
 
+TEST(Choose, TakesRacesWhereTheyAre) {
+  const NodeShape shape = NodeShape::even(4, 2);
+  platform::PlatformSpec p;
+  p.shared_links = {{.level = "host", .latency_s = 1e-3, .message_s = 10e-6, .bytes_per_s = 1e9},
+                    {.level = "network", .latency_s = 2e-3, .message_s = 100e-6, .bytes_per_s = 1e8}};
+  const auto raced = [](const char* name, std::vector<double> seconds) {
+    return platform::PatternRace{.pattern = name, .source = platform::Source::measured, .nodes = 2, .ranks_per_node = 2,
+                                 .top_k = 2, .bytes = {100, 10000}, .seconds = std::move(seconds)};
+  };
+  p.races = {raced("flat", {1e-3, 4e-3}), raced("halo", {2e-3, 3e-3})};
+  // 8 tokens of 2 slots for 4 members: 4 rows a pair.
+  const UniformRouting routing(4, 8, 8, 2);
+  const auto at = [&](double bytes) { return choose_pattern({"halo", "flat"}, shape, p, routing, bytes / 4); };
+  EXPECT_EQ(to_text(at(100)), "flat (raced 1 ms; runner-up halo, 2 ms)");
+  EXPECT_EQ(at(10000).pick().pattern, "halo");
+  // Half way in the logarithm: the geometric mean, 2 ms.
+  EXPECT_NEAR(at(1000).pick().seconds, 2e-3, 1e-9);
+  EXPECT_FALSE(at(50000).raced);  // beyond the race
+  const UniformRouting other(4, 4, 8, 4);
+  EXPECT_FALSE(choose_pattern({"halo", "flat"}, shape, p, other, 25).raced);  // other tokens
+  EXPECT_FALSE(choose_pattern({"halo", "flat", "bruck"}, shape, p, routing, 25).raced);  // not all raced
+}
+
 TEST(Choose, TakesTheFastestAndNamesTheSecond) {
   const NodeShape shape = NodeShape::even(32, 2);
   const auto at = [&](double bytes) {
