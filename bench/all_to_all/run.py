@@ -136,7 +136,7 @@ def in_cluster(case, part, options):
                options.trireme, "--platform", options.platform, "--work", options.work, "--samples", str(options.samples), "--sizes", ",".join(map(str, sizes))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}\n{done.stdout}")
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return lines, next(l for l in done.stderr.splitlines() if l.startswith("netcluster:"))
 
@@ -170,10 +170,10 @@ NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 def fit_text(link):
     where = "on the nodes" if link["level"] == "host" else "between nodes"
     rate = f"{link['bytes_per_s'] / 1e6:.1f} MB/s"
-    if link["alone_bytes_per_s"] > 0:
+    if link.get("alone_bytes_per_s", 0) > 0:  # results of earlier probes have fewer terms
         rate += f" with all partners at once, {link['alone_bytes_per_s'] / 1e6:.1f} with one"
-    bucket = f" after the first {link['bucket_bytes'] / 1024:.1f} KiB" if link["bucket_bytes"] > 0 else ""
-    blend = f"blended with p = {link['blend']:g}" if link["blend"] > 0 else "the longer of both"
+    bucket = f" after the first {link['bucket_bytes'] / 1024:.1f} KiB" if link.get("bucket_bytes", 0) > 0 else ""
+    blend = f"blended with p = {link['blend']:g}" if link.get("blend", 0) > 0 else "the longer of both"
     return (f"Fit {where}: {link['latency_s'] * 1e6:.0f} us, {link['message_s'] * 1e6:.1f} us a message ({link['wake_s'] * 1e6:.1f} more "
             f"where it is waited for alone), {rate}{bucket}, {blend}; median residual {link['residual'] * 100:.0f} %.")
 
@@ -194,7 +194,8 @@ def tables(result):
     out = [f"### {nodes} nodes of {ranks}, {rate} a node each way", ""]
     out += [fit_text(link) for link in result["links"]]
     link = result["links"][-1]
-    out.append(f"Rows copied at {link['copy_bytes_per_s'] / 1e6:.0f} MB/s a rank, {link['gather_s'] * 1e6:.1f} us to pick a few by number.")
+    picking = f", {link['gather_s'] * 1e6:.1f} us to pick a few by number" if "gather_s" in link else ""
+    out.append(f"Rows copied at {link['copy_bytes_per_s'] / 1e6:.0f} MB/s a rank{picking}.")
     out.append(f"{result['netcluster']}.")
     out += ["", "Median ms (predicted ms):", "", "| bytes a pair | " + " | ".join(patterns + [NAMES[m] for m in libraries]) + " |",
             "|---|" + "---|" * (len(patterns) + len(libraries))]
