@@ -1,7 +1,5 @@
 #include "trireme/rank_probe.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -11,6 +9,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "base/processor_time.h"
 #include "comm/group.h"
 #include "comm/link_probe.h"
 #include "nn/probe/segment_probe.h"
@@ -23,13 +22,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes patience{10};  // ranks sleep in a barrier while rank 0 measures
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double processor_seconds() {
-  rusage u{};
-  getrusage(RUSAGE_SELF, &u);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
-  return seconds(u.ru_utime) + seconds(u.ru_stime);
-}
 
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());

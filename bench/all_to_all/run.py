@@ -37,7 +37,8 @@ BATCH_S = 0.05  # seconds of repetitions a sample, as the probe has it
 def build_mpi(options):
     """MPI_Alltoallv on the same tokens, for each MPI whose compiler is there."""
     built = {}
-    sources = [str(SOURCE / f) for f in ("bench/all_to_all/mpi/alltoallv.cpp", "src/plan/all_to_all/drawn_tokens.cpp", "src/base/rng.cpp")]
+    sources = [str(SOURCE / f) for f in ("bench/all_to_all/mpi/alltoallv.cpp", "src/plan/all_to_all/drawn_tokens.cpp",
+                                         "src/base/rng.cpp", "src/base/processor_time.cpp")]
     for library in MPI:
         compiler = shutil.which(f"mpicxx.{library}")
         if compiler is None or shutil.which(f"mpiexec.{library}") is None:

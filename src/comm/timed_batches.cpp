@@ -1,24 +1,15 @@
 #include "comm/timed_batches.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 
 #include <ATen/ATen.h>
 
+#include "base/processor_time.h"
+
 namespace trireme::comm {
 namespace {
-
-double processor_seconds() {
-  rusage u{};
-  getrusage(RUSAGE_SELF, &u);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(u.ru_utime) + seconds(u.ru_stime);
-}
 
 double timed(const Group& group, const std::function<void()>& act, int times) {
   const auto begin = std::chrono::steady_clock::now();

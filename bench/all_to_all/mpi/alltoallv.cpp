@@ -1,10 +1,10 @@
 // MPI_Alltoallv on the same tokens as `trireme probe --all-to-all` and timed by the same rule (comm/timed_batches.h): a
 // sample is a batch of repetitions behind one barrier, a repetition's time the slowest rank's. A JSON line a size.
 //
-//   mpicxx.openmpi -O2 -std=c++20 -Isrc bench/all_to_all/mpi/alltoallv.cpp src/plan/all_to_all/drawn_tokens.cpp src/base/rng.cpp
+//   mpicxx.openmpi -O2 -std=c++20 -Isrc bench/all_to_all/mpi/alltoallv.cpp src/plan/all_to_all/drawn_tokens.cpp
+//       src/base/rng.cpp src/base/processor_time.cpp
 //   a.out BYTES[,BYTES] SAMPLES BATCH_SECONDS
 #include <mpi.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,18 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "base/processor_time.h"
 #include "plan/all_to_all/drawn_tokens.h"
 
 namespace {
-
-double processor_seconds() {
-  rusage u{};
-  getrusage(RUSAGE_SELF, &u);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(u.ru_utime) + seconds(u.ru_stime);
-}
 
 double reduced(double value, MPI_Op op) {
   double out = 0;
@@ -108,9 +100,9 @@ int main(int argc, char** argv) {
     double wall_s = 0, processor_s = 0;
     for (int i = 0; i < num_samples; ++i) {
       MPI_Barrier(MPI_COMM_WORLD);
-      const double before = processor_seconds();
+      const double before = trireme::processor_seconds();
       const double mine_s = timed(in_batch);
-      const double used_s = processor_seconds() - before;
+      const double used_s = trireme::processor_seconds() - before;
       const double slowest_s = reduced(mine_s, MPI_MAX);
       processor_s += reduced(used_s, MPI_SUM);
       wall_s += slowest_s;
