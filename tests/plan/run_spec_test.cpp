@@ -138,9 +138,10 @@ head = false
 }
 
 TEST(RunSpec, APublishedFigureMayBeOfWhatCannotBeTrained) {
-  // Experts over lent tensor ranks: 32 of 48 x 8, which no 48 alone hold; a pattern that is priced only.
+  // Experts over lent tensor ranks: 32 of 48 x 8, which no 48 alone hold; Megatron's allgather dispatcher, which is
+  // priced only.
   const std::vector<std::string> layout = {"layout.tp=8", "layout.dp=48", "layout.ep=16", "batch.global_batch=96",
-                                           "layout.all_to_all=allgather_a2a"};
+                                           "layout.all_to_all=allgather"};
   EXPECT_EQ(parse_run(published_run(kFigure), "r.toml", layout).layout.ep, 16);
   EXPECT_THAT(error_of(layout), HasSubstr("layout.all_to_all"));
   EXPECT_THAT(error_of({"layout.tp=8", "layout.dp=3", "layout.etp=2", "layout.ep=16", "batch.global_batch=96"}),
