@@ -1,9 +1,7 @@
 #include "search/layouts/layout_search.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <exception>
 #include <limits>
 #include <memory>
 #include <queue>
@@ -14,6 +12,7 @@
 
 #include "search/layouts/coarse.h"
 #include "search/layouts/layout_rules.h"
+#include "search/layouts/share_out.h"
 
 namespace trireme::search {
 
@@ -89,30 +88,12 @@ class Search {
   }
 
  private:
-  // Work items [0, count) over the threads; each writes only to places of its own.
+  // Work items [0, count); each writes only to places of its own.
   template <class Work>
   void parallel(std::size_t count, std::size_t chunk, const Work& work) {
-    const std::size_t chunks = (count + chunk - 1) / chunk;
-    const std::size_t used = std::min(workers_.size(), chunks);
-    if (used <= 1) {
-      for (std::size_t i = 0; i < count; ++i) work(*workers_[0], i);
-      return;
-    }
-    std::atomic<std::size_t> next = 0;
-    std::vector<std::exception_ptr> failed(used);
-    std::vector<std::thread> threads;
-    for (std::size_t t = 0; t < used; ++t)
-      threads.emplace_back([&, t] {
-        try {
-          for (std::size_t c; (c = next++) < chunks;)
-            for (std::size_t i = c * chunk; i < std::min(count, (c + 1) * chunk); ++i) work(*workers_[t], i);
-        } catch (...) {
-          failed[t] = std::current_exception();
-        }
-      });
-    for (std::thread& t : threads) t.join();
-    for (const std::exception_ptr& f : failed)
-      if (f) std::rethrow_exception(f);
+    share_out(workers_.size(), count, chunk, [&](std::size_t thread, std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) work(*workers_[thread], i);
+    });
   }
 
   const std::vector<Family>& families(const Cell& c) const {

@@ -14,16 +14,6 @@
 namespace trireme::sim {
 namespace {
 
-template <class Price>
-Choice rank(const std::vector<std::string>& patterns, Price&& price) {
-  TRIREME_CHECK(!patterns.empty());
-  Choice choice;
-  for (const std::string& name : patterns) choice.ranked.push_back({name, price(name)});
-  std::stable_sort(choice.ranked.begin(), choice.ranked.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
-  return choice;
-}
-
 // Between the race's sizes: a line in the logarithms.
 std::optional<double> raced_time(const platform::PlatformSpec& platform, const std::string& pattern,
                                  const plan::NodeShape& shape, int top_k, double bytes_per_pair) {
@@ -52,10 +42,21 @@ std::string short_time(double seconds) {
 
 }  // namespace
 
+Choice rank_patterns(const std::vector<std::string>& patterns,
+                     const std::function<double(const std::string&)>& seconds) {
+  TRIREME_CHECK(!patterns.empty());
+  Choice choice;
+  for (const std::string& name : patterns) choice.ranked.push_back({name, seconds(name)});
+  std::stable_sort(choice.ranked.begin(), choice.ranked.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
+  return choice;
+}
+
 Choice choose_pattern(const std::vector<std::string>& patterns, const plan::NodeShape& shape, const Fabric& fabric,
                       const plan::UniformRouting& routing, double row_bytes) {
-  return rank(patterns,
-              [&](const std::string& name) { return balanced_time(name, shape, fabric, routing, row_bytes).seconds; });
+  return rank_patterns(patterns, [&](const std::string& name) {
+    return balanced_time(name, shape, fabric, routing, row_bytes).seconds;
+  });
 }
 
 Choice choose_pattern(const std::vector<std::string>& patterns, const plan::NodeShape& shape,
@@ -64,21 +65,23 @@ Choice choose_pattern(const std::vector<std::string>& patterns, const plan::Node
   std::map<std::string, double> raced;
   for (const std::string& name : patterns)
     if (const auto seconds = raced_time(platform, name, shape, routing.top_k(), bytes_per_pair)) raced[name] = *seconds;
-  if (raced.size() < patterns.size()) return choose_pattern(patterns, shape, fabric_of(platform, shape), routing, row_bytes);
-  Choice choice = rank(patterns, [&](const std::string& name) { return raced.at(name); });
+  if (raced.size() < patterns.size())
+    return choose_pattern(patterns, shape, fabric_of(platform, shape), routing, row_bytes);
+  Choice choice = rank_patterns(patterns, [&](const std::string& name) { return raced.at(name); });
   choice.raced = true;
   return choice;
 }
 
 Choice choose_pattern(const std::vector<std::string>& patterns, const plan::NodeShape& shape, const Fabric& fabric,
                       const plan::RowCounts& counts, double row_bytes) {
-  return rank(patterns, [&](const std::string& name) {
+  return rank_patterns(patterns, [&](const std::string& name) {
     return pattern_time(plan::make_pattern(name, shape), shape, fabric, counts, row_bytes).seconds;
   });
 }
 
 std::string to_text(const Choice& choice) {
-  std::string text = fmt::format("{} ({} {}", choice.pick().pattern, choice.raced ? "raced" : "predicted", short_time(choice.pick().seconds));
+  std::string text = fmt::format("{} ({} {}", choice.pick().pattern, choice.raced ? "raced" : "predicted",
+                                 short_time(choice.pick().seconds));
   if (const Candidate* second = choice.runner_up())
     text += fmt::format("; runner-up {}, {}", second->pattern, short_time(second->seconds));
   return text + ")";

@@ -1,5 +1,6 @@
 // Which pattern is the fastest for a group and a size of message, by price.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct Choice {
 };
 // "halo (predicted 1.2 ms; runner-up flat, 1.9 ms)"; "raced" for predicted where it is.
 std::string to_text(const Choice& choice);
+
+Choice rank_patterns(const std::vector<std::string>& patterns,
+                     const std::function<double(const std::string&)>& seconds);
 
 Choice choose_pattern(const std::vector<std::string>& patterns, const plan::NodeShape& shape, const Fabric& fabric,
                       const plan::UniformRouting& routing, double row_bytes);

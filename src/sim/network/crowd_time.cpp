@@ -90,7 +90,8 @@ class Evaluation {
       std::size_t next = n;
       for (std::size_t i = 0; i < n; ++i) {
         const auto& after = p_.phases[i].after;
-        const bool ready = std::all_of(after.begin(), after.end(), [&](int b) { return done[static_cast<std::size_t>(b)]; });
+        const bool ready =
+            std::all_of(after.begin(), after.end(), [&](int b) { return done[static_cast<std::size_t>(b)]; });
         if (!done[i] && ready && (next == n || (awaited[i] && !awaited[next]))) next = i;
       }
       TRIREME_CHECK(next < n, "{}: a phase waits for itself", p_.name);
@@ -132,7 +133,8 @@ class Evaluation {
 
   void run(const plan::Phase& phase, std::vector<double>& start, std::vector<double>& finish) {
     Load load(period_, nodes_ * cards(), groups_);
-    std::vector<double> waits(period_, 0), latency(period_, 0), own_latency(period_, 0), sender_start(start), own_out(period_, 0), own_in(period_, 0);
+    std::vector<double> waits(period_, 0), latency(period_, 0), own_latency(period_, 0), sender_start(start),
+        own_out(period_, 0), own_in(period_, 0);
     std::vector<std::array<char, 4>> touches(period_, {0, 0, 0, 0});
     const auto messages = under_way(phase);
     for (const plan::Transfer& t : phase.transfers) {
