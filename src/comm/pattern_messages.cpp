@@ -165,10 +165,10 @@ class PairwiseRun {
       s.receiving.pop_front();
       post_receives(i);
       // Steps of a bounded phase go in pairs, a send and a receive.
-      if (phase(i).in_flight > 0 && !s.sending.empty()) wait_for_send(i);
+      if (!s.sending.empty()) wait_for_send(i);
       contents_.received(i, *arrived.message, arrived.bytes);
     }
-    while (phase(i).in_flight > 0 && !s.sending.empty()) wait_for_send(i);
+    while (!s.sending.empty()) wait_for_send(i);
   }
 
   Group& group_;
