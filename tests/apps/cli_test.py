@@ -2,7 +2,6 @@
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +10,8 @@ import tempfile
 import time
 import unittest
 
+from small_model import small_model
+
 TRIREME = os.environ["TRIREME"]
 SOURCE = pathlib.Path(os.environ["TRIREME_SOURCE_DIR"])
 
@@ -18,22 +19,7 @@ RUN = """
 name = "small"
 folder = "out"
 timeout_s = 8
-[model]
-vocab_size = 264
-hidden = 32
-num_layers = 4
-num_dense_layers = 1
-dense_ffn = 48
-[model.attention]
-num_heads = 4
-num_kv_heads = 2
-head_dim = 8
-[model.moe]
-num_experts = 8
-expert_ffn = 16
-[model.moe.router]
-top_k = 2
-aux_loss_coefficient = 0.01
+""" + small_model(vocab_size=264, num_layers=4) + """aux_loss_coefficient = 0.01
 [layout]
 pp = 2
 ep = 2
