@@ -25,6 +25,7 @@ class BackendMaker {
   virtual void abort(c10d::Backend& backend) = 0;
 };
 
+// From here on this process ignores SIGPIPE.
 std::unique_ptr<BackendMaker> make_gloo(const NetworkChoice& network, std::chrono::milliseconds timeout);
 // ConfigError (key device.device) where this build has no NCCL.
 std::unique_ptr<BackendMaker> make_nccl(c10::Device device, std::chrono::milliseconds timeout);

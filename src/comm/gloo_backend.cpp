@@ -1,5 +1,7 @@
 // The only file that sees Gloo's headers. They come from the distribution and are older than the Gloo inside libtorch:
 // nothing of GlooStore or gloo::Context is called here, only c10d's exported functions.
+#include <csignal>
+
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "comm/backend.h"
@@ -13,6 +15,9 @@ class GlooMaker final : public BackendMaker {
  public:
   GlooMaker(const NetworkChoice& network, std::chrono::milliseconds timeout) : timeout_(timeout) {
     using c10d::ProcessGroupGloo;
+    // Gloo writes to its sockets so that one whose peer has just died raises SIGPIPE, which would end this rank without
+    // a word. Ignored, the write fails, and the failure is told as any other.
+    std::signal(SIGPIPE, SIG_IGN);
     if (!network.interface.empty()) {
       device_ = ProcessGroupGloo::createDeviceForInterface(network.interface);
     } else if (!network.address.empty()) {

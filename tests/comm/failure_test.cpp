@@ -1,5 +1,6 @@
 // What a rank is told when another one is gone.
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 #include <ATen/ATen.h>
@@ -35,6 +36,15 @@ const RuntimeFailure::Detail detail_of(const std::exception_ptr& error) {
     ADD_FAILURE() << "not a RuntimeFailure: " << other.what();
   }
   return {};
+}
+
+// Writing to the socket of a rank that has just died raises SIGPIPE (signal(7)): by default the end of the process, and
+// no error that could be told.
+TEST(Failure, ABrokenConnectionDoesNotEndTheProcess) {
+  const auto before = std::signal(SIGPIPE, SIG_DFL);
+  const auto errors = collect_mesh_errors({.pp = 2}, [](int, Communicator&) { EXPECT_EQ(std::raise(SIGPIPE), 0); });
+  for (const auto& error : errors) EXPECT_FALSE(error);
+  std::signal(SIGPIPE, before);
 }
 
 TEST(Failure, ATimeOutNamesOperationGroupAndNeighbour) {
