@@ -1,6 +1,7 @@
 """Clusters of network namespaces, for tests. Needs TRIREME_SOURCE_DIR, and TRIREME (the program) where a rank of it runs."""
 import os
 import pathlib
+import re
 import subprocess
 
 SOURCE = pathlib.Path(os.environ["TRIREME_SOURCE_DIR"])
@@ -10,6 +11,12 @@ TRIREME = os.environ.get("TRIREME", "")
 
 def namespaces():
     return subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout.split()
+
+
+def left_behind():
+    """Namespaces of a netcluster that runs no more. Other clusters on this host may come and go during a test."""
+    makers = {name: re.fullmatch(r"trireme-nc-(\d+)-(switch|\d+)", name) for name in namespaces()}
+    return {name for name, maker in makers.items() if maker and not os.path.exists(f"/proc/{maker[1]}")}
 
 
 def can_make_namespaces():
