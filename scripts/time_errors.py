@@ -33,7 +33,7 @@ def competing(of):
     for g in of:
         if g["spearman"] is None:
             continue
-        name = g["name"].replace(" | ", ", ")
+        name = ", ".join(g["name"].split(" | ")[:-1])  # without the source
         lines.append(f"| {name} | {g['n']} | {percent(g['mape'])} | {g['spearman']:.2f} | {percent(g['top1_regret'])} |")
     return lines + [""]
 

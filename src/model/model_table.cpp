@@ -15,14 +15,15 @@ class Row {
   const std::string& text(const char* column) const { return table_.text(row_, column); }
   bool says(const char* column, const char* word) const { return text(column).find(word) != std::string::npos; }
 
-  // A whole number, perhaps with a remark behind it ("1 (inferred)"); 0 where the cell is empty.
+  // A whole number, as spreadsheets write it ("8.0") or with a remark behind it ("1 (inferred)"); 0 where the cell is
+  // empty.
   int count(const char* column) const {
     const std::string& cell = text(column);
     if (cell.empty()) return 0;
     int value = 0;
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    const bool remark = end != cell.data() + cell.size() && *end == ' ';
-    if (error != std::errc() || value < 0 || !(remark || end == cell.data() + cell.size()))
+    const std::string_view rest(end, cell.data() + cell.size() - end);
+    if (error != std::errc() || value < 0 || !(rest.empty() || rest == ".0" || rest.starts_with(' ')))
       table_.fail(row_, column, "expected a whole number of at least 0");
     return value;
   }
@@ -90,7 +91,20 @@ void read_moe(Row& row, ModelSpec& spec) {
   }
 }
 
-// The model that the columns alone describe.
+// What only the notes can say, in the words of docs/models.md.
+void read_notes(const Row& row, ModelSpec& spec) {
+  const bool biases = row.says("notes", "biases on attention");
+  spec.attention.bias = biases || row.says("notes", "QKV bias");
+  spec.attention.output_bias = biases;
+  spec.attention.qk_norm = row.says("notes", "QK-norm");
+  spec.sandwich_norms = row.says("notes", "sandwich norm");
+  if (!spec.gated && row.says("notes", "squared ReLU")) spec.activation = Activation::squared_relu;
+  if (spec.moe.num_experts == 0) return;
+  spec.moe.expert_bias = spec.moe.router.bias = biases && row.says("notes", "experts");
+  spec.moe.shared_gate = spec.moe.shared_ffn > 0 && row.says("notes", "shared expert gated");
+}
+
+// The model that the columns and the notes describe.
 TableModel from_columns(Row row, const std::string& file) {
   const std::string& type = row.text("attention_type");
   if (type.starts_with("hybrid") || type.find("compressed") != std::string::npos)
@@ -107,6 +121,7 @@ TableModel from_columns(Row row, const std::string& file) {
   if (!spec.gated) spec.activation = Activation::gelu;
   spec.tied_embeddings = row.text("tied_embeddings") == "yes";
   spec.mtp_depth = row.count("mtp_depth");
+  read_notes(row, spec);
   if (!row.missing.empty()) return {.spec = {}, .reason = row.missing};
   if (matrices != 2 && matrices != 3)
     return {.spec = {}, .reason = fmt::format("ffn_matrices is {}: 2 and 3 are known", matrices)};
@@ -153,7 +168,11 @@ std::optional<int> optional_count(const CsvTable& table, std::size_t row, const 
 }  // namespace
 
 TableModel ModelTable::resolve(const Alias& alias) const {
-  TableModel model = models_.at(alias.model);
+  const auto listed = models_.find(alias.model);
+  TableModel model = listed != models_.end() ? listed->second : TableModel{};
+  if (listed == models_.end() && catalog_) model.spec = catalog_->find(alias.model);
+  if (listed == models_.end() && !model.spec)
+    model.reason = fmt::format("it is another name of {}, which has no row", alias.model);
   if (!model.spec) return model;
   ModelSpec& spec = *model.spec;
   const bool moe = spec.moe.num_experts > 0;
@@ -206,7 +225,6 @@ ModelTable read_model_table_csv(const std::filesystem::path& path, const ModelCa
   aliases.require_columns({"alias", "model"});
   for (std::size_t i = 0; i < aliases.num_rows(); ++i) {
     const std::string &alias = aliases.text(i, "alias"), &target = aliases.text(i, "model");
-    if (!table.models_.contains(target)) aliases.fail(i, "model", "no row of this name in " + rows.file());
     table.by_key_.emplace(model_key(alias), alias);
     table.aliases_.insert_or_assign(alias,
                                     ModelTable::Alias{.model = target,

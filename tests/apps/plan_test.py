@@ -147,6 +147,48 @@ class Published(Case):
         self.assertIn("one CSV file of rows", self.refused("validate", "a.csv", "b.csv"))
 
 
+class Rows(Case):
+    """Measurements of models that only the table beside them describes, columns in an order of their own."""
+
+    MODELS = ("vocab,model,layers,dense_layers,hidden,heads,kv_heads,head_dim,attention_type,kv_lora_rank,dense_ffn,n_experts,"
+              "topk,expert_ffn,n_shared,shared_ffn,ffn_matrices,mtp_depth,tied_embeddings,notes\n"
+              "100000,Owl-30B,32.0,0,2048,32,4,128,GQA,,,64,8,1024,0,,3,0,no,QK-norm\n"
+              "100000,Lynx-7B,32,32,4096,32,8,128,GQA,,14336,,,,,,3,0,no,\n")
+    ROWS = ("tokens_per_s_per_device,seq_len,global_batch,micro_batch,ep,pp,tp,n_devices,precision,hardware,model,"
+            "source_file_or_url,scorable\n"
+            "9000,4096,128,1,8,1,1,16,BF16,H100,Owl-30B,github:pytorch/torchtitan,yes\n"
+            "9000,4096,128,1,,1,1,16,BF16,an abacus,Owl-30B,x,yes\n"
+            ",4096,128,1,,1,1,16,BF16,H100,Owl-30B,x,no: nothing was measured\n"
+            "11000,4096.0,128,1,,1,2.0,16,BF16,h100,Lynx 7B,x,yes\n"
+            "11000,4096,128,one,,1,2,16,BF16,H100,Lynx-7B,x,yes\n")
+
+    def test_a_table_of_ones_own(self):
+        rows, models = self.folder / "rows.csv", self.folder / "models.csv"
+        rows.write_text(self.ROWS)
+        models.write_text(self.MODELS)
+        # Aliases of another collection may lie beside: their models need not be in this one.
+        (self.folder / "model_aliases.csv").write_text("alias,model,layers\nsomething else,Elsewhere-9B,\n")
+        out = self.trireme("validate", rows, "--models", models, "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        answer = json.loads(out.stdout)
+        self.assertEqual([r["id"] for r in answer["rows"]], ["2", "3", "4", "5", "6"])
+        self.assertEqual([r["measured"] for r in answer["rows"]], [9000, 9000, None, 11000, 11000])
+        self.assertEqual([r["unit"] for r in answer["rows"]][:1], ["tokens/s/device"])
+        self.assertEqual([r["skipped"] for r in answer["rows"]],
+                         [None, 'hardware "an abacus" is not described', "nothing was measured", None,
+                          'micro_batch = "one" is not a whole number of at least 1'])
+        for row in answer["rows"]:
+            self.assertEqual(row["predicted"] is None, row["skipped"] is not None)
+        self.assertEqual(answer["all"]["n"], 2)
+        for key in ("n", "mape", "median_ape"):
+            self.assertIn(key, answer["all"])
+
+    def test_a_profile_that_is_not_there(self):
+        rows = self.folder / "rows.csv"
+        rows.write_text(self.ROWS)
+        self.assertIn("or one of frontier, published", self.refused("validate", rows, "--stack", "nope"))
+
+
 class BadPlans(Case):
     def test_each_mistake_is_one_clear_line(self):
         self.assertIn("did you mean deepseek_v3?", self.refused("plan", "--model", "deepsek_v3", "--platform", "dgx_h100", "--devices", 8))

@@ -54,7 +54,20 @@ TEST_F(Rows, OneValueARowIsKnownByItsLine) {
 
 TEST_F(Rows, OtherColumnsAreAnError) {
   EXPECT_THROW(read_rows(file("a,b\n1,2\n")), ConfigError);
-  EXPECT_THROW(read_rows(file(throughput_header + "a,s,m,H100,-8,BF16,1,1,1,8,2048,1,1,1,1,yes\n")), ConfigError);
+  EXPECT_THROW(read_rows(file("model,hardware,n_devices\nm,H100,8\n")), ConfigError);  // nothing measured
+  EXPECT_EQ(read_rows(file("step_time_s,n_devices,hardware,model\n2.5,8.0,H100,m\n"))[0].measured, 2.5);
+}
+
+// One bad cell is a reason not to predict its row, and no reason to refuse the others.
+TEST_F(Rows, ACellThatIsNoNumberIsItsRowsOwn) {
+  const auto rows = read_rows(file(throughput_header + "a,s,m,H100,-8,BF16,1,1,1,8,2048,1,1,1,1,yes\n" +
+                                   "b,s,m,H100,8,BF16,1,1,1,2-4,2048,1,1,1,1,yes\n" +
+                                   "c,s,m,H100,8,BF16,1,1,varies,8,2048,1,1,1,1,no: not one batch\n" +
+                                   "d,s,m,H100,8,BF16,1,1,1,8,2048,,,,0,yes\n"));
+  EXPECT_EQ(rows[0].scorable, "no: n_devices = \"-8\" is not a whole number of at least 1");
+  EXPECT_EQ(rows[1].scorable, "no: global_batch = \"2-4\" is not a whole number of at least 1");
+  EXPECT_EQ(rows[2].scorable, "no: not one batch");
+  EXPECT_EQ(rows[3].scorable, "no: no measured value");
 }
 
 TEST(PipelineLayout, MegatronsNotationExpands) {
@@ -92,12 +105,30 @@ TEST(StackFacts, SourcesNameTheirRelease) {
   EXPECT_EQ(facts_of(row).name, "");
 }
 
+// A source without a rule of its own is known by the software that its row names.
+TEST(StackFacts, WordsNameAFamily) {
+  Row row;
+  row.source = "github:somebody/logs", row.notes = "Megatron-LM dev branch";
+  EXPECT_EQ(facts_of(row).name, "megatron_core_2025");
+  row.notes = "", row.sharding = "FSDP2";
+  EXPECT_EQ(facts_of(row).name, "torchtitan_compile");
+  EXPECT_EQ(facts_of(row).sharding, plan::Sharding::parameters);
+  row.sharding = "", row.overlap = "MindSpeed, no overlap";
+  EXPECT_EQ(facts_of(row).name, "mindspeed_llm");
+}
+
 TEST(StackFacts, HardwareNamesPlatforms) {
   Row row;
   row.hardware = "DGX-GB300";
   EXPECT_EQ(platform_of(row), "gb300_nvl72");
   row.hardware = "H100-96GB-HBM2e (500W)";
   EXPECT_EQ(platform_of(row), "h100_96gb_hbm2e");
+  row.hardware = "h200 x 8";
+  EXPECT_EQ(platform_of(row), "dgx_h200");
+  row.hardware = "8x A100-80GB PCIe";
+  EXPECT_EQ(platform_of(row), "a100_pcie");
+  row.hardware = "H100 PCIe";  // slower than the module, and no file describes it
+  EXPECT_EQ(platform_of(row), "");
   row.hardware = "abacus";
   EXPECT_EQ(platform_of(row), "");
 }
@@ -117,6 +148,11 @@ TEST(Resolve, BendsWhatDoesNotFit) {
   EXPECT_NE(std::find(r.assumptions.begin(), r.assumptions.end(), "global batch"), r.assumptions.end());
   row.tp = 3;
   EXPECT_NE(resolve(row, none).skipped, "");
+  // 8 devices, 2 stages and 2 data ranks leave 2 tensor ranks.
+  row.tp.reset(), row.dp = 2, row.global_batch = 8;
+  const ResolvedRow derived = resolve(row, none);
+  EXPECT_EQ(derived.setting.layout.tp, 2);
+  EXPECT_EQ(derived.assumptions, std::vector<std::string>{"recompute"});
 }
 
 // Experts' messages can run beside another micro-batch only where a forward is joined with a backward.

@@ -81,7 +81,11 @@ GivenValues read_question(const model::ModelSpec& model, int num_devices, const 
   GivenValues out;
   sim::Setting& s = out.setting;
   s.model = model, s.num_devices = num_devices;
-  s.layout = plan::read_layout(table.table("layout"), priced_patterns());
+  std::vector<std::string> patterns = priced_patterns();
+  patterns.push_back("auto");
+  s.layout = plan::read_layout(table.table("layout"), patterns);
+  const bool any_pattern = s.layout.all_to_all == "auto";
+  if (any_pattern) s.layout.all_to_all = plan::LayoutSpec{}.all_to_all;
   ConfigTable batch = table.table("batch");
   s.batch.sequence_length = batch.integer_or("sequence_length", 4096, 1, 1 << 30);
   s.batch.micro_batch = batch.integer_or("micro_batch", 1, 1, 1 << 30);
@@ -101,6 +105,8 @@ GivenValues read_question(const model::ModelSpec& model, int num_devices, const 
   }
   // Zero lets the data degree follow, as in a run's file.
   if (s.layout.dp == 0) out.given.erase("layout.dp");
+  // The search chooses the pattern that a run would.
+  if (any_pattern) out.given.erase("layout.all_to_all");
   // With tensor parallelism its messages run beside the matmuls next to them, unless told otherwise.
   if (!out.given.contains("layout.overlap.tensor")) s.layout.overlap.tensor = true;
   return out;

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "plan/pipeline/generators.h"
 #include "platform/platform_file.h"
+#include "search/layouts/layout_rules.h"
 #include "search/validation/stack_facts.h"
 #include "sim/estimate/memory.h"
 
@@ -28,8 +29,13 @@ std::vector<PreparedRow> prepare(const std::vector<Row>& rows, const FindModel& 
     p.resolved = resolve(row, find_model);
     if (!p.resolved.skipped.empty()) continue;
     p.platform = &platforms.get(p.resolved.platform);
-    if (!p.is_time()) continue;
     const sim::Setting& s = p.resolved.setting;
+    if (schedule_slots(s) > most_slots) {
+      p.resolved.skipped = fmt::format("{} micro-batches on {} stages are more than can be simulated",
+                                       s.batch.num_micro_batches(s.layout.dp), s.layout.pp);
+      continue;
+    }
+    if (!p.is_time()) continue;
     for (const auto& m : models)
       if (m->setting() == s) p.model = m;
     if (p.model) continue;

@@ -108,7 +108,7 @@ void set_sharding(const Row& row, ResolvedRow& out) {
     l.shard_degree = std::min(l.shard_degree, l.dp * l.cp);
   } else if (has(text, "distributed optimizer") || has(text, "ZeRO-1")) {
     l.sharding = plan::Sharding::optimizer;
-  } else if (has(text, "DDP")) {
+  } else if (has(text, "DDP") || text == "none") {
     l.sharding = plan::Sharding::none;
   }
 }
@@ -197,7 +197,14 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
   plan::LayoutSpec& l = s.layout;
   l.tp = row.tp.value_or(1), l.pp = row.pp.value_or(1), l.cp = row.cp.value_or(1), l.ep = row.ep.value_or(1),
   l.etp = row.etp.value_or(out.facts.experts_cut_with_tp ? l.tp : 1);
-  if (!row.tp || !row.pp) out.assumptions.push_back("tensor or pipeline degree");
+  if (!row.tp || !row.pp) {
+    // Where one of them is blank, the other degrees may leave one value for it.
+    const long long rest = 1LL * l.tp * l.pp * l.cp * row.dp.value_or(0);
+    if (row.tp.has_value() != row.pp.has_value() && rest > 0 && s.num_devices % rest == 0)
+      (row.tp ? l.pp : l.tp) = static_cast<int>(s.num_devices / rest);
+    else
+      out.assumptions.push_back("tensor or pipeline degree");
+  }
   l.virtual_stages = l.pp > 1 ? row.vpp.value_or(1) : 1;
   const int ranks = l.tp * l.pp * l.cp;
   if (s.num_devices % ranks != 0)

@@ -1,5 +1,8 @@
 #include "search/validation/row.h"
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 #include "base/csv_table.h"
@@ -9,9 +12,33 @@ namespace trireme::search {
 
 namespace {
 
-std::optional<int> whole(const CsvTable& in, std::size_t row, const char* column) {
-  const auto value = in.integer(row, column);
-  if (value && (*value < 1 || *value > 1000000000)) in.fail(row, column, "a whole number of at least 1, or blank");
+// A cell that holds something else than its column says is no reason to refuse the other rows: the row says so.
+void not_read(const CsvTable& in, std::size_t i, const char* column, const char* expected, Row& row) {
+  if (row.scorable == "yes")
+    row.scorable = fmt::format("no: {} = \"{}\" is not {}", column, in.text(i, column), expected);
+}
+
+std::optional<double> number(const CsvTable& in, std::size_t i, const char* column, Row& row) {
+  try {
+    return in.number(i, column);
+  } catch (const ConfigError&) {
+    not_read(in, i, column, "a number", row);
+    return std::nullopt;
+  }
+}
+
+std::optional<int> whole(const CsvTable& in, std::size_t i, const char* column, Row& row) {
+  std::optional<std::int64_t> value;
+  bool read = true;
+  try {
+    value = in.integer(i, column);
+  } catch (const ConfigError&) {
+    read = false;
+  }
+  if (!read || (value && (*value < 1 || *value > 1000000000))) {
+    not_read(in, i, column, "a whole number of at least 1", row);
+    return std::nullopt;
+  }
   return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
@@ -21,9 +48,9 @@ void set_measured(Row& row, Quantity quantity, double value, std::string unit) {
 
 // The value that the source timed, where it says so; else what it derived from it.
 void measured_throughput(const CsvTable& in, std::size_t i, Row& row) {
-  row.tokens_per_s = in.number(i, "tokens_per_s_per_device");
-  row.tflops = in.number(i, "tflops_per_device");
-  const auto step = in.number(i, "step_time_s"), mfu = in.number(i, "mfu_percent");
+  row.tokens_per_s = number(in, i, "tokens_per_s_per_device", row);
+  row.tflops = number(in, i, "tflops_per_device", row);
+  const auto step = number(in, i, "step_time_s", row), mfu = number(in, i, "mfu_percent", row);
   if (step)
     set_measured(row, Quantity::step_s, *step, "s");
   else if (row.tokens_per_s)
@@ -32,19 +59,13 @@ void measured_throughput(const CsvTable& in, std::size_t i, Row& row) {
     set_measured(row, Quantity::tflops, *row.tflops, "TFLOP/s/device");
   else if (mfu)
     set_measured(row, Quantity::mfu, *mfu, "% MFU");
-  else if (row.scorable == "yes")
-    row.scorable = "no: no measured value";
+  if (row.scorable == "yes" && row.measured <= 0) row.scorable = "no: no measured value";
 }
 
 void measured_value(const CsvTable& in, std::size_t i, Row& row) {
   const std::string& unit = in.text(i, "unit");
   // Some rows hold words where nothing was measured ("OOM").
-  double value = 0;
-  try {
-    value = in.number(i, "measured_value").value_or(0);
-  } catch (const ConfigError&) {
-    if (row.scorable == "yes") row.scorable = "no: not a number: " + in.text(i, "measured_value");
-  }
+  const double value = number(in, i, "measured_value", row).value_or(0);
   row.unit = unit, row.measured = value;
   if (unit == "s/iter")
     row.quantity = Quantity::step_s;
@@ -68,8 +89,11 @@ void measured_value(const CsvTable& in, std::size_t i, Row& row) {
 std::vector<Row> read_rows(const std::filesystem::path& path) {
   const CsvTable in = CsvTable::from_file(path);
   const bool one_value = in.has_column("measured_value");
-  in.require_columns(
-      {"model", "hardware", one_value ? "n_gpus" : "n_devices", one_value ? "unit" : "tokens_per_s_per_device"});
+  in.require_columns({"model", "hardware", one_value ? "n_gpus" : "n_devices"});
+  if (one_value) in.require_columns({"unit"});
+  static constexpr std::array values{"tokens_per_s_per_device", "tflops_per_device", "mfu_percent", "step_time_s"};
+  if (!one_value && std::none_of(values.begin(), values.end(), [&](const char* v) { return in.has_column(v); }))
+    in.require_columns({values[0]});
   std::vector<Row> rows;
   for (std::size_t i = 0; i < in.num_rows(); ++i) {
     Row r;
@@ -78,17 +102,18 @@ std::vector<Row> read_rows(const std::filesystem::path& path) {
     r.source = in.text(i, one_value ? "source" : "source_file_or_url");
     r.date = in.text(i, "date"), r.model = in.text(i, "model"), r.hardware = in.text(i, "hardware");
     r.precision = in.text(i, one_value ? "dtype" : "precision");
-    r.devices = whole(in, i, one_value ? "n_gpus" : "n_devices");
-    r.tp = whole(in, i, "tp"), r.pp = whole(in, i, "pp"), r.vpp = whole(in, i, "vpp"), r.cp = whole(in, i, "cp");
-    r.ep = whole(in, i, "ep"), r.etp = whole(in, i, "etp"), r.dp = whole(in, i, "dp");
-    r.micro_batch = whole(in, i, "micro_batch"), r.global_batch = whole(in, i, "global_batch");
-    r.sequence = whole(in, i, one_value ? "seq" : "seq_len");
-    r.sharding = in.text(i, "fsdp_or_zero"), r.recompute = in.text(i, "recompute");
-    r.overlap = in.text(i, "overlap_notes"), r.notes = in.text(i, "notes");
-    r.predicted_by_source = in.text(i, "predicted_by_source");
     // A table without the column leaves it to the row whether it can be predicted.
     r.scorable = in.has_column("scorable") ? in.text(i, "scorable") : "yes";
     if (r.scorable.empty()) r.scorable = "no: the table does not say";
+    const auto count = [&](const char* column) { return whole(in, i, column, r); };
+    r.devices = count(one_value ? "n_gpus" : "n_devices");
+    r.tp = count("tp"), r.pp = count("pp"), r.vpp = count("vpp"), r.cp = count("cp");
+    r.ep = count("ep"), r.etp = count("etp"), r.dp = count("dp");
+    r.micro_batch = count("micro_batch"), r.global_batch = count("global_batch");
+    r.sequence = count(one_value ? "seq" : "seq_len");
+    r.sharding = in.text(i, "fsdp_or_zero"), r.recompute = in.text(i, "recompute");
+    r.overlap = in.text(i, "overlap_notes"), r.notes = in.text(i, "notes");
+    r.predicted_by_source = in.text(i, "predicted_by_source");
     one_value ? measured_value(in, i, r) : measured_throughput(in, i, r);
     rows.push_back(std::move(r));
   }

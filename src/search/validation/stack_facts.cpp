@@ -1,6 +1,8 @@
 #include "search/validation/stack_facts.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 
 namespace trireme::search {
 
@@ -30,6 +32,34 @@ plan::RecomputeSet parts(std::initializer_list<plan::Recompute> of) {
   return set;
 }
 
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// Of a source that no rule knows: the family of the software that the row names, or of the sharding that it uses.
+std::string stack_by_words(const Row& r) {
+  struct Rule {
+    const char* word;
+    const char* stack;
+  };
+  // The first that matches: names that contain others come before them.
+  static constexpr std::array rules{Rule{"megatron-bridge", "megatron_bridge"},
+                                    Rule{"mindspeed", "mindspeed_llm"},
+                                    Rule{"primus", "primus"},
+                                    Rule{"maxtext", "maxtext"},
+                                    Rule{"torchtitan", "torchtitan_compile"},
+                                    Rule{"megatron-deepspeed", "megatron_deepspeed"},
+                                    Rule{"megatron", "megatron_core_2025"},
+                                    Rule{"nemo", "nemo"},
+                                    Rule{"fsdp2", "torchtitan_compile"},
+                                    Rule{"torch.compile", "torchtitan_compile"}};
+  const std::string text = lower(r.source + " " + r.notes + " " + r.overlap + " " + r.sharding);
+  for (const Rule& rule : rules)
+    if (has(text, rule.word)) return rule.stack;
+  return "";
+}
+
 std::string stack_name(const Row& r) {
   const std::string& s = r.source;
   const bool eager = has(r.overlap, "eager") && !has(r.overlap, "compile");
@@ -53,7 +83,7 @@ std::string stack_name(const Row& r) {
   if (has(s, "KempnerForge")) return "kempnerforge";
   if (has(s, "whitecircle")) return has(r.sharding, "TRL") ? "trl_2026" : "halo_2026";
   if (has(s, "fms-fsdp")) return has(r.overlap, "no torch.compile") ? "fms_fsdp_eager" : "fms_fsdp_compile";
-  return "";
+  return stack_by_words(r);
 }
 
 }  // namespace
@@ -109,23 +139,26 @@ platform::MemoryProfile memory_profile_of(const std::string& stack) {
 }
 
 std::string platform_of(const Row& row) {
-  const std::string& h = row.hardware;
+  std::string h = row.hardware;
+  std::transform(h.begin(), h.end(), h.begin(), [](unsigned char c) { return std::toupper(c); });
   struct Rule {
     const char* part;
     const char* platform;
   };
   // The first that matches: longer names come before those that they contain.
   static constexpr std::array rules{
-      Rule{"4x200G", "a100_4x200g"}, Rule{"PCIe", "a100_pcie"},     Rule{"HBM2e", "h100_96gb_hbm2e"},
+      Rule{"4X200G", "a100_4x200g"}, Rule{"HBM2E", "h100_96gb_hbm2e"},
       Rule{"GB300", "gb300_nvl72"},  Rule{"GB200", "gb200_nvl72"},  Rule{"B300", "dgx_b300"},
       Rule{"B200", "dgx_b200"},      Rule{"GH200", "jupiter"},      Rule{"H200", "dgx_h200"},
       Rule{"H800", "dgx_h800"},      Rule{"H100", "dgx_h100"},      Rule{"A100", "dgx_a100"},
       Rule{"MI250", "frontier"},     Rule{"MI300", "mi300x"},       Rule{"MI325", "mi325x"},
-      Rule{"MI355", "mi355x"},       Rule{"910B", "atlas_800t_a2"}, Rule{"Frontier", "frontier"}};
+      Rule{"MI355", "mi355x"},       Rule{"910B", "atlas_800t_a2"}, Rule{"FRONTIER", "frontier"}};
   // What only the source says of the node.
   if (has(row.source, "vTrain") && has(h, "A100")) return "a100_4x200g";
   if (has(row.source, "KempnerForge") && has(h, "H200")) return "h200_4gpu";
   if (has(row.source, "fms-fsdp")) return has(h, "H100") ? "h100_800g" : "a100_400g";
+  // Cards with other memory, clocks and links than the modules of the same name.
+  if (has(h, "PCIE")) return has(h, "A100") ? "a100_pcie" : "";
   for (const Rule& rule : rules)
     if (has(h, rule.part)) return rule.platform;
   return "";

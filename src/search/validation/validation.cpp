@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/errors.h"
 #include "search/validation/statistics.h"
 
 namespace trireme::search {
@@ -63,8 +64,9 @@ std::vector<GroupResult> competing(const std::vector<PreparedRow>& rows, const s
     const RowResult& r = results[i];
     if (!r.skipped.empty() || !rows[i].is_time()) continue;
     const Row& row = rows[i].row;
-    const std::string name = fmt::format("{} | {} | {} x {} | {} | batch {} x {} | {}", r.stack, r.model, r.devices,
-                                         r.device, row.precision, *row.global_batch, *row.sequence, r.unit);
+    const std::string name =
+        fmt::format("{} | {} | {} x {} | {} | batch {} x {} | {} | {}", r.stack, r.model, r.devices, r.device,
+                    row.precision, *row.global_batch, *row.sequence, r.unit, row.source);
     if (!groups.count(name)) order.push_back(name);
     groups[name].push_back(i);
   }
@@ -102,7 +104,12 @@ ValidationResult validate(const std::vector<PreparedRow>& rows, const platform::
     if (!r.skipped.empty()) continue;
     r.device = p.device();
     bool device = false, stack = false;
-    r.predicted = predict(p, profile.device(p.device(), &device), profile.stack(r.stack, &stack), workspace);
+    try {
+      r.predicted = predict(p, profile.device(p.device(), &device), profile.stack(r.stack, &stack), workspace);
+    } catch (const ConfigError& e) {
+      r.skipped = e.what();  // of a memory row, whose schedule is made here
+      continue;
+    }
     r.calibrated = device && stack;
   }
   add_baseline(rows, out.rows);

@@ -50,13 +50,13 @@ json to_json(const ValidationResult& v) {
   for (const RowResult& r : v.rows) {
     json j{{"id", r.id},
            {"unit", r.unit},
-           {"measured", r.measured},
            {"model", r.model},
            {"device", r.device},
            {"stack", r.stack},
            {"kind", r.kind},
            {"assumptions", r.assumptions},
            {"calibrated", r.calibrated}};
+    j["measured"] = r.measured > 0 ? json(r.measured) : json(nullptr);
     j["predicted"] = r.skipped.empty() ? json(r.predicted) : json(nullptr);
     j["skipped"] = r.skipped.empty() ? json(nullptr) : json(r.skipped);
     if (r.baseline > 0) j["constant_mfu"] = r.baseline;
@@ -80,7 +80,7 @@ std::string to_text(const ValidationResult& v) {
     if (!r.skipped.empty()) {
       ++skipped[r.skipped];
       out += fmt::format("{:<28} {:>12} {:>12} {:>8}  {} (not predicted: {})\n", r.id, "-",
-                         fmt::format("{:.6g}", r.measured), "-", r.unit, r.skipped);
+                         r.measured > 0 ? fmt::format("{:.6g}", r.measured) : "-", "-", r.unit, r.skipped);
       continue;
     }
     out +=
@@ -90,10 +90,11 @@ std::string to_text(const ValidationResult& v) {
   }
   out += sums("stack", v.by_stack) + sums("device", v.by_device) + sums("model", v.by_model);
   if (!v.groups.empty()) {
-    out += fmt::format("\n{:>5} {:>8} {:>9} {:>8}  {}\n", "rows", "MAPE", "Spearman", "regret", "layouts that compete");
+    out += fmt::format("\n{:>5} {:>8} {:>8} {:>9} {:>8}  {}\n", "rows", "MAPE", "median", "Spearman", "regret",
+                       "layouts that compete");
     for (const GroupResult& g : v.groups)
-      out += fmt::format("{:>5} {:>8} {:>9} {:>8}  {}\n", g.errors.n, percent(g.errors.mape),
-                         g.spearman ? fmt::format("{:.3f}", *g.spearman) : "-",
+      out += fmt::format("{:>5} {:>8} {:>8} {:>9} {:>8}  {}\n", g.errors.n, percent(g.errors.mape),
+                         percent(g.errors.median_ape), g.spearman ? fmt::format("{:.3f}", *g.spearman) : "-",
                          g.top1_regret ? percent(*g.top1_regret) : "-", g.name);
   }
   const auto line = [](const char* what, const ErrorSummary& e) {
