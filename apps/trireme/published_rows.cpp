@@ -40,17 +40,19 @@ PublishedRows::PublishedRows(const Context& context, const std::vector<std::stri
 platform::StackProfile choose_stack_profile(const Context& context, const std::string& given) {
   if (given == "uncalibrated") return {};
   if (given.find('/') != std::string::npos || given.ends_with(".toml")) return platform::load_stack_profile(given);
-  const fs::path folder = config_folder(context) / "stacks", file = folder / ((given.empty() ? "published" : given) + ".toml");
+  const fs::path folder = config_folder(context) / "stacks",
+                 file = folder / ((given.empty() ? "published" : given) + ".toml");
   if (given.empty() && !fs::exists(file)) return {};
   if (!fs::exists(file)) {
     std::vector<std::string> known;
     for (const auto& entry : fs::directory_iterator(folder)) known.push_back(entry.path().stem().string());
     std::sort(known.begin(), known.end());
-    throw ConfigError({.key = "--stack",
-                       .value = given,
-                       .allowed = fmt::format("a profile's file, \"uncalibrated\", or one of {} (each row takes the entry "
-                                              "of its own source)",
-                                              fmt::join(known, ", "))});
+    throw ConfigError(
+        {.key = "--stack",
+         .value = given,
+         .allowed = fmt::format("a profile's file, \"uncalibrated\", or one of {} (each row takes the entry "
+                                "of its own source)",
+                                fmt::join(known, ", "))});
   }
   return platform::load_stack_profile(file);
 }

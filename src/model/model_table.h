@@ -42,8 +42,8 @@ class ModelTable {
 
 // A row whose sizes are those of the catalog's model of that name takes that model, which knows what the table has no
 // columns for: biases, norms, windows, router kinds, the order of hybrid layers. Any other row is read from its columns
-// and its notes. ConfigError for a missing column or a malformed number; a row that leaves a size out, and an alias of a
-// model that neither the table nor the catalog has, become reasons. `catalog` may be null and must outlive the table.
+// and its notes. ConfigError for a missing column or a malformed number; a row that leaves a size out, and an alias of
+// a model that neither the table nor the catalog has, become reasons. `catalog` may be null and must outlive the table.
 ModelTable read_model_table_csv(const std::filesystem::path& path, const ModelCatalog* catalog = nullptr);
 
 }  // namespace trireme::model

@@ -27,8 +27,8 @@ struct Row {
   std::vector<std::string> borrowed;  // what other rows lent it (borrow_blanks)
 };
 
-// In file order. ConfigError where the columns are neither kind's. A row with a cell that is no number, or none that can
-// be, says so in `scorable`.
+// In file order. ConfigError where the columns are neither kind's. A row with a cell that is no number, or none that
+// can be, says so in `scorable`.
 std::vector<Row> read_rows(const std::filesystem::path& path);
 
 }  // namespace trireme::search

@@ -147,12 +147,12 @@ std::string platform_of(const Row& row) {
   };
   // The first that matches: longer names come before those that they contain.
   static constexpr std::array rules{
-      Rule{"4X200G", "a100_4x200g"}, Rule{"HBM2E", "h100_96gb_hbm2e"},
-      Rule{"GB300", "gb300_nvl72"},  Rule{"GB200", "gb200_nvl72"},  Rule{"B300", "dgx_b300"},
-      Rule{"B200", "dgx_b200"},      Rule{"GH200", "jupiter"},      Rule{"H200", "dgx_h200"},
-      Rule{"H800", "dgx_h800"},      Rule{"H100", "dgx_h100"},      Rule{"A100", "dgx_a100"},
-      Rule{"MI250", "frontier"},     Rule{"MI300", "mi300x"},       Rule{"MI325", "mi325x"},
-      Rule{"MI355", "mi355x"},       Rule{"910B", "atlas_800t_a2"}, Rule{"FRONTIER", "frontier"}};
+      Rule{"4X200G", "a100_4x200g"}, Rule{"HBM2E", "h100_96gb_hbm2e"}, Rule{"GB300", "gb300_nvl72"},
+      Rule{"GB200", "gb200_nvl72"},  Rule{"B300", "dgx_b300"},         Rule{"B200", "dgx_b200"},
+      Rule{"GH200", "jupiter"},      Rule{"H200", "dgx_h200"},         Rule{"H800", "dgx_h800"},
+      Rule{"H100", "dgx_h100"},      Rule{"A100", "dgx_a100"},         Rule{"MI250", "frontier"},
+      Rule{"MI300", "mi300x"},       Rule{"MI325", "mi325x"},          Rule{"MI355", "mi355x"},
+      Rule{"910B", "atlas_800t_a2"}, Rule{"FRONTIER", "frontier"}};
   // What only the source says of the node.
   if (has(row.source, "vTrain") && has(h, "A100")) return "a100_4x200g";
   if (has(row.source, "KempnerForge") && has(h, "H200")) return "h200_4gpu";
