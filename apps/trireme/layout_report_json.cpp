@@ -1,4 +1,5 @@
 #include "model/parameters.h"
+#include "trireme/layout_rates.h"
 #include "trireme/layout_report.h"
 
 namespace trireme::apps {
@@ -105,7 +106,11 @@ json answer_json(const LayoutAnswer& a, bool explain) {
     j["memory"] = memory_json(a);
     j["cold_start_memory_bytes"] = a.memory.cold_start_needed_bytes;
     j["timeline"] = timeline_json(a);
-    if (explain) j["explain"] = a.terms;
+    if (explain) {
+      j["explain"] = a.terms;
+      for (const Rate& r : rates_of(q.target))
+        j["rates"].push_back({{"what", r.what}, {"value", r.value}, {"unit", r.unit}, {"source", r.source}});
+    }
   } else {
     for (const char* key : {"step_s", "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device", "mfu",
                             "peak_memory_bytes", "headroom_bytes", "layout"})

@@ -6,6 +6,7 @@
 
 #include "model/parameters.h"
 #include "report/text_table.h"
+#include "trireme/layout_rates.h"
 #include "trireme/layout_report.h"
 
 namespace trireme::apps {
@@ -98,7 +99,12 @@ std::string time_text(const LayoutAnswer& a, bool explain) {
     if (list.size() > 12) list.resize(12);
   }
   for (const sim::EstimateTerm& term : list) terms.add({term.what, fmt::format("{:.4f}", term.seconds), term.source});
-  return out + "\n" + terms.text();
+  out += "\n" + terms.text();
+  if (!explain) return out;
+  TextTable rates({"priced with", "value", "from"}, true);
+  for (const Rate& r : rates_of(a.chosen.question.target))
+    rates.add({r.what, fmt::format("{:.5g} {}", r.value, r.unit), r.source});
+  return out + "\n" + rates.text();
 }
 
 std::string ranking(const LayoutAnswer& a, const std::vector<search::Estimate>& list, bool devices) {

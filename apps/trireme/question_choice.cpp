@@ -8,6 +8,7 @@
 
 #include "base/edit_distance.h"
 #include "base/errors.h"
+#include "base/units.h"
 #include "model/model_catalog.h"
 #include "platform/platform_file.h"
 #include "search/layouts/question_table.h"
@@ -103,6 +104,8 @@ void add_question_options(CLI::App& command, QuestionOptions& o) {
   command.add_option("--precision", o.precision, "compute format: bfloat16, float16, float8, mxfp8, nvfp4 or float32");
   command.add_option("--global-batch", o.global_batch, "sequences a step")->check(CLI::PositiveNumber);
   command.add_option("--sequence", o.sequence, "tokens of a sequence")->check(CLI::PositiveNumber);
+  command.add_option("--memory-GiB", o.memory_GiB, "memory that a rank may need (default: all of the device's)")
+      ->check(CLI::PositiveNumber);
 }
 
 ChosenQuestion choose_question(const QuestionOptions& o, const Context& context) {
@@ -133,6 +136,13 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
   out.question.given = given.given;
   out.question.target =
       search::make_target(platform, stack.profile, stack.entry, memory, given.setting.precision.compute);
+  if (const double device = out.question.target.capacity_bytes; o.memory_GiB > 0) {
+    if (o.memory_GiB * GiB > device)
+      throw ConfigError({.key = "--memory-GiB",
+                         .value = fmt::format("{:g}", o.memory_GiB),
+                         .allowed = fmt::format("at most the {:g} that {} has", device / GiB, platform.device.name)});
+    out.question.target.capacity_bytes = o.memory_GiB * GiB;
+  }
   const auto assume = [&](std::string line) { out.assumptions.push_back(std::move(line)); };
   const sim::Setting& s = given.setting;
   if (!given.given.contains("batch.global_batch"))

@@ -13,6 +13,7 @@ struct QuestionOptions {
   std::vector<std::string> set;  // KEY=VALUE
   long long devices = 0;
   long long global_batch = 0, sequence = 0;  // 0: as the keys say
+  double memory_GiB = 0;                     // that a rank may need; 0: what the device has
 };
 
 struct ChosenQuestion {
@@ -20,7 +21,7 @@ struct ChosenQuestion {
   std::vector<std::string> assumptions;  // what nobody gave, one line each
 };
 
-// Adds --platform, --devices, --stack, --precision, --global-batch, --sequence and --set to a command.
+// Adds --platform, --devices, --stack, --precision, --global-batch, --sequence, --memory-GiB and --set to a command.
 void add_question_options(CLI::App& command, QuestionOptions& options);
 
 // ConfigError with the nearest name for a model, platform or stack that there is none of.

@@ -80,6 +80,25 @@ class Plan(Case):
         self.assertTrue(json.loads((self.folder / "trace.json").read_text())["traceEvents"])
         self.assertIn("</html>", (self.folder / "page.html").read_text())
 
+    def test_less_memory_than_there_is(self):
+        free = self.plan(*MOE, "--set", "layout.swap=[]")
+        bound = self.plan(*MOE, "--set", "layout.swap=[]", "--memory-GiB", 30)
+        self.assertTrue(bound["feasible"])
+        self.assertLessEqual(bound["peak_memory_bytes"], 30 * 2**30)
+        self.assertGreater(free["peak_memory_bytes"], 30 * 2**30)
+        self.assertGreaterEqual(bound["step_s"], free["step_s"])
+        self.assertIn("at most the 80", self.refused("plan", *MOE, "--memory-GiB", 81))
+
+    def test_rates_name_their_sources(self):
+        rates = {r["what"]: r for r in self.plan(*MOE, "--explain")["rates"]}
+        # 3.35 TB/s of HBM3 by the data sheet of an H100 SXM, times the profile's share
+        memory = rates["memory"]
+        self.assertLess(memory["value"], 3350)
+        self.assertIn("dgx_h100's data sheet x memory of H100-SXM5-80GB, profile published", memory["source"])
+        # below the 64 GB/s of a PCIe 5.0 x16 link
+        self.assertLess(rates["host link"]["value"], 64)
+        self.assertEqual(rates["host link"]["source"], "dgx_h100's data sheet")
+
     def test_infeasible_is_an_answer_with_reasons(self):
         plan = self.plan("--model", "deepseek_v3", "--platform", "dgx_a100", "--devices", 8)
         self.assertFalse(plan["feasible"])
