@@ -20,6 +20,7 @@
 #include "plan/all_to_all/generators.h"
 #include "plan/all_to_all/traffic.h"
 #include "platform/platform_file.h"
+#include "report/topology.h"
 #include "sim/network/choose.h"
 #include "sim/network/pattern_time.h"
 
@@ -97,6 +98,7 @@ class NetworkProbe {
     comm::LinkProbeOptions alone{.budget_s = o_.quick ? 1.0 : 4.0, .pairs = pairs};
     if (o_.quick) alone.bytes = {4, 4096, 65536, 1048576};
     std::vector<comm::LinkCurve> curves;
+    std::map<bool, std::string> figures;  // off the node, and on it
     if (!pairs.empty()) curves = comm::probe_links(world_, alone);
     for (const comm::LinkCurve& curve : curves) {
       if (curve.operation != comm::LinkOperation::message) continue;
@@ -111,8 +113,11 @@ class NetworkProbe {
       }
       std::erase_if(platform.links, [&](const platform::Link& l) { return l.level == link.level; });
       platform.links.push_back(link);
+      const comm::LinkPoint& largest = curve.points.back();
+      figures[off] = fmt::format("{:.1f} us, {:.1f} MB/s", link.latency_s * 1e6, largest.bytes / largest.median_s / 1e6);
       tell(curve, off);
     }
+    if (o_.env.rank == 0 && !o_.json) print("\n" + report::draw_topology(shape_, figures[false], figures[true]));
     comm::SharedLinkOptions together;
     if (o_.quick) together.samples = 3;
     const comm::SharedLinks shared = comm::probe_shared_links(world_, shape_, together);
@@ -134,12 +139,13 @@ class NetworkProbe {
                              {"bytes", p.bytes},
                              {"median_s", p.median_s},
                              {"p99_s", p.p99_s},
+                             {"max_s", p.max_s},
                              {"samples", p.samples}}
                   .dump());
       else
-        print(fmt::format("  {:>10}  median {:>9.1f} us  p99 {:>9.1f} us  {:>8.1f} MB/s  {}", size_text(p.bytes),
-                          p.median_s * 1e6, p.p99_s * 1e6, p.bytes / p.median_s / 1e6,
-                          bar(p.bytes / p.median_s, fastest)));
+        print(fmt::format("  {:>10}  median {:>9.1f} us  p99 {:>9.1f} us  max {:>9.1f} us  {:>8.1f} MB/s  {}",
+                          size_text(p.bytes), p.median_s * 1e6, p.p99_s * 1e6, p.max_s * 1e6,
+                          p.bytes / p.median_s / 1e6, bar(p.bytes / p.median_s, fastest)));
     }
   }
 

@@ -102,11 +102,12 @@ LinkCurve message_curve(Group& group, std::pair<int, int> pair, const std::vecto
   TRIREME_CHECK(first != second && first >= 0 && second >= 0 && std::max(first, second) < group.size());
   LinkCurve curve{
       .members = {group.members()[static_cast<std::size_t>(first)], group.members()[static_cast<std::size_t>(second)]}};
-  at::Tensor figures = at::zeros({static_cast<std::int64_t>(sizes.size()), 3}, at::kDouble);
+  at::Tensor figures = at::zeros({static_cast<std::int64_t>(sizes.size()), 4}, at::kDouble);
   if (group.rank() == first || group.rank() == second) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const auto p = summarise(sizes[i], ping_pong(group, first, second, sizes[i], budget_s, max_samples));
-      figures[static_cast<std::int64_t>(i)].copy_(at::tensor({p.median_s, p.p99_s, double(p.samples)}, at::kDouble));
+      figures[static_cast<std::int64_t>(i)].copy_(
+          at::tensor({p.median_s, p.p99_s, p.max_s, double(p.samples)}, at::kDouble));
     }
   }
   figures = figures.to(group.device);
@@ -115,7 +116,7 @@ LinkCurve message_curve(Group& group, std::pair<int, int> pair, const std::vecto
   const auto f = figures.accessor<double, 2>();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
-    curve.points.push_back({sizes[i], f[row][0], f[row][1], static_cast<int>(f[row][2])});
+    curve.points.push_back({sizes[i], f[row][0], f[row][1], f[row][2], static_cast<int>(f[row][3])});
   }
   return curve;
 }
@@ -128,7 +129,7 @@ LinkPoint summarise(double bytes, std::vector<double> samples_s) {
   const std::size_t n = samples_s.size();
   const double median = (samples_s[(n - 1) / 2] + samples_s[n / 2]) / 2;
   const auto rank = static_cast<std::size_t>(std::ceil(0.99 * static_cast<double>(n)));
-  return {bytes, median, samples_s[std::max<std::size_t>(rank, 1) - 1], static_cast<int>(n)};
+  return {bytes, median, samples_s[std::max<std::size_t>(rank, 1) - 1], samples_s.back(), static_cast<int>(n)};
 }
 
 std::vector<LinkCurve> probe_links(Group& group, const LinkProbeOptions& options) {

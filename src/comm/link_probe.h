@@ -21,10 +21,11 @@ struct LinkPoint {
                      // (all_to_all, rounded up to whole floats a member)
   double median_s = 0;  // a message: half a round trip; a collective: until its last member is done
   double p99_s = 0;     // nearest rank: the largest sample where there are fewer than 100
+  double max_s = 0;
   int samples = 0;
   bool operator==(const LinkPoint&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkPoint, bytes, median_s, p99_s, samples)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkPoint, bytes, median_s, p99_s, max_s, samples)
 
 struct LinkCurve {
   LinkOperation operation = LinkOperation::message;
@@ -50,7 +51,7 @@ struct LinkProbeOptions {
 // Collective; the result is the same on every member. One member: no curves. Pairs are measured one after another.
 std::vector<LinkCurve> probe_links(Group& group, const LinkProbeOptions& options = {});
 
-// Median and p99 of samples in seconds.
+// Median, p99 and maximum of samples in seconds.
 LinkPoint summarise(double bytes, std::vector<double> samples_s);
 
 }  // namespace trireme::comm

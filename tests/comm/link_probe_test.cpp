@@ -10,12 +10,12 @@ namespace {
 using testing::run_mesh;
 
 TEST(LinkProbe, MedianAndNearestRankPercentile) {
-  // 1 .. 200 s: the median is 100.5; the nearest rank of 99 % is ceil(198) = the 198th.
+  // 1 .. 200 s: the median is 100.5; the nearest rank of 99 % is ceil(198) = the 198th; the largest is 200.
   std::vector<double> samples;
   for (int i = 200; i >= 1; --i) samples.push_back(i);
-  EXPECT_EQ(summarise(8, samples), (LinkPoint{8, 100.5, 198, 200}));
-  EXPECT_EQ(summarise(4, {3, 1, 2}), (LinkPoint{4, 2, 3, 3}));
-  EXPECT_EQ(summarise(4, {7}), (LinkPoint{4, 7, 7, 1}));
+  EXPECT_EQ(summarise(8, samples), (LinkPoint{8, 100.5, 198, 200, 200}));
+  EXPECT_EQ(summarise(4, {3, 1, 2}), (LinkPoint{4, 2, 3, 3, 3}));
+  EXPECT_EQ(summarise(4, {7}), (LinkPoint{4, 7, 7, 7, 1}));
 }
 
 class LinkProbeOfSize : public ::testing::TestWithParam<int> {};
@@ -40,6 +40,7 @@ TEST_P(LinkProbeOfSize, EveryMemberGetsTheSameCurves) {
     for (const LinkPoint& point : curve.points) {
       EXPECT_GT(point.median_s, 0);
       EXPECT_GE(point.p99_s, point.median_s);
+      EXPECT_GE(point.max_s, point.p99_s);
       EXPECT_GE(point.samples, 3);
       EXPECT_LE(point.samples, 5);
     }
