@@ -174,6 +174,30 @@ TEST(Resolve, OverlappedExpertsJoinForwardsWithBackwards) {
   EXPECT_EQ(resolve(row, find).setting.layout.virtual_stages, 2);
 }
 
+TEST(Resolve, SaysWhatItCouldNotTakeAsItStands) {
+  Row row;
+  row.source = "x", row.model = "moe", row.hardware = "H100", row.precision = "bf16", row.scorable = "yes";
+  row.devices = 14, row.pp = row.tp = 1, row.ep = 7, row.dp = 5, row.micro_batch = 1, row.global_batch = 14,
+  row.sequence = 1024, row.sharding = "FSDP", row.overlap = "DeepEP";
+  const FindModel find = [](const std::string&, std::string&) {
+    model::ModelSpec m;
+    m.vocab_size = 1000, m.hidden = 512, m.num_layers = 8;
+    m.attention = {.num_heads = 8, .num_kv_heads = 8, .head_dim = 64};
+    m.moe = {.num_experts = 8, .expert_ffn = 512};
+    return std::optional(m);
+  };
+  row.recompute = "what the authors like";
+  EXPECT_EQ(resolve(row, find).assumptions,
+            (std::vector<std::string>{"data degree", "experts in unequal parts", "recompute"}));
+  row.recompute = "Full";
+  EXPECT_TRUE(resolve(row, find).setting.layout.recompute.has(plan::Recompute::layer));
+  row.dp = 14, row.ep = 2, row.recompute = "layernorm, moe_act";
+  const ResolvedRow r = resolve(row, find);
+  EXPECT_TRUE(r.assumptions.empty());
+  EXPECT_TRUE(r.setting.layout.recompute.has(plan::Recompute::norm));
+  EXPECT_TRUE(r.setting.layout.recompute.has(plan::Recompute::activation));
+}
+
 TEST(Resolve, KnowsWhatSelectiveMeansToTorchtitan) {
   Row row{.id = "a", .source = "pytorch/torchtitan", .model = "m", .hardware = "H100", .precision = "BF16"};
   row.devices = 8, row.micro_batch = 1, row.global_batch = 8, row.sequence = 4096, row.scorable = "yes";

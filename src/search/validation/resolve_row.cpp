@@ -40,16 +40,37 @@ int first_number(const std::string& text, std::size_t from = 0) {
   return at == std::string::npos ? 0 : std::atoi(text.c_str() + at);
 }
 
+// Parts by the names that recipes use: "mlp+mla_up_proj".
+void add_parts(const std::string& text, plan::RecomputeSet& set) {
+  using plan::Recompute;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, '+');) {
+    if (has(word, "mla_up"))
+      set.add(Recompute::mla_up_projection);
+    else if (has(word, "layernorm") || word == "norm")
+      set.add(Recompute::norm);
+    else if (has(word, "moe_act"))
+      set.add(Recompute::activation);
+    else if (has(word, "core_attn"))
+      set.add(Recompute::core_attention);
+    else if (word == "moe")
+      set.add(Recompute::moe);
+    else if (word == "mlp")
+      set.add(Recompute::mlp);
+  }
+}
+
 // "full", "full:5 layers", "selective:mlp+mla_up_proj", "none …", "" (the stack's default).
 void set_recompute(const Row& row, ResolvedRow& out) {
   using plan::Recompute;
-  const std::string& text = row.recompute;
+  std::string text = row.recompute;
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   plan::LayoutSpec& l = out.setting.layout;
   if (text.empty() || has(text, "per recipe") || has(text, "recipe") || has(text, "none stated")) {
     l.recompute = out.facts.recompute;
     if (has(text, "activation_checkpointing")) l.recompute.add(Recompute::layer);
     out.assumptions.push_back("recompute");
-  } else if (text.starts_with("none")) {
+  } else if (text.starts_with("none") || text == "no" || text == "off") {
     return;
   } else if (text.starts_with("full")) {
     l.recompute.add(Recompute::layer);
@@ -61,21 +82,7 @@ void set_recompute(const Row& row, ResolvedRow& out) {
       l.recompute_layers = std::max(1, static_cast<int>(std::lround(double(layers) / (l.pp * l.virtual_stages))));
     if (has(text, "activation function")) l.recompute.add(Recompute::activation);
   } else if (const auto colon = text.find(':'); text.starts_with("selective") && colon != std::string::npos) {
-    std::istringstream words(text.substr(colon + 1));
-    for (std::string word; std::getline(words, word, '+');) {
-      if (has(word, "mla_up"))
-        l.recompute.add(Recompute::mla_up_projection);
-      else if (has(word, "layernorm") || word == "norm")
-        l.recompute.add(Recompute::norm);
-      else if (has(word, "moe_act"))
-        l.recompute.add(Recompute::activation);
-      else if (has(word, "core_attn"))
-        l.recompute.add(Recompute::core_attention);
-      else if (word == "moe")
-        l.recompute.add(Recompute::moe);
-      else if (word == "mlp")
-        l.recompute.add(Recompute::mlp);
-    }
+    add_parts(text.substr(colon + 1), l.recompute);
   } else if (text.starts_with("selective")) {
     if (has(text, "core-attn") || has(text, "attention"))
       l.recompute.add(Recompute::core_attention);
@@ -86,6 +93,14 @@ void set_recompute(const Row& row, ResolvedRow& out) {
         out.setting.execution.alternate_matmuls = true;
         if (out.setting.model.moe.num_experts > 0) l.recompute.add(Recompute::moe);
       }
+    }
+  } else {
+    std::string words = text;
+    std::replace_if(words.begin(), words.end(), [](char c) { return c == ',' || c == ';' || c == ' '; }, '+');
+    add_parts(words, l.recompute);
+    if (l.recompute.empty()) {
+      l.recompute = out.facts.recompute;
+      out.assumptions.push_back("recompute");
     }
   }
 }
@@ -214,6 +229,8 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
     // Ranks beyond tp x pp x cp x dp hold copies of the data.
     out.counted_share = double(*row.dp) / l.dp;
     s.batch.global_batch = s.batch.global_batch * l.dp / *row.dp;
+  } else if (row.dp && *row.dp != l.dp) {
+    out.assumptions.push_back("data degree");  // the devices say otherwise
   }
   if (s.model.moe.num_experts == 0)
     l.ep = l.etp = 1;
@@ -230,6 +247,7 @@ ResolvedRow resolve(const Row& row, const FindModel& find_model) {
     if (stage_ranks % (l.ep * l.etp) != 0) l.etp = 1;
     out.assumptions.push_back("expert degree");
   }
+  if (l.ep > 1 && s.model.moe.num_experts % l.ep != 0) out.assumptions.push_back("experts in unequal parts");
   if (const std::int64_t at_a_time = s.batch.micro_batch * l.dp; s.batch.global_batch % at_a_time != 0) {
     const std::int64_t given = s.batch.global_batch;
     s.batch.global_batch = std::max<std::int64_t>(1, given / at_a_time) * at_a_time;
