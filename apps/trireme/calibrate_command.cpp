@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -22,11 +23,14 @@ struct Options {
 
 void calibrate_command(const Options& o, const Context& context) {
   const PublishedRows rows(context, o.rows, o.models);
-  const auto calibration = search::calibrate(
+  auto calibration = search::calibrate(
       rows.prepared(), {.leave_models_out = !o.no_models, .folds = o.folds, .progress = [](const std::string& text) {
                           spdlog::info("{}", text);
                         }});
-  if (!o.out.empty()) platform::save_stack_profile(calibration.profile, o.out);
+  if (!o.out.empty()) {
+    calibration.profile.name = std::filesystem::path(o.out).stem().string();
+    platform::save_stack_profile(calibration.profile, o.out);
+  }
   std::fputs(o.json ? (search::to_json(calibration, rows.prepared()).dump(1) + "\n").c_str()
                     : search::to_text(calibration, rows.prepared()).c_str(),
              stdout);

@@ -202,6 +202,18 @@ class Rows(Case):
         for key in ("n", "mape", "median_ape"):
             self.assertIn(key, answer["all"])
 
+    def test_a_profile_of_ones_own(self):
+        rows, models = self.folder / "rows.csv", self.folder / "models.csv"
+        rows.write_text(self.ROWS)
+        models.write_text(self.MODELS)
+        before = json.loads(self.trireme("validate", rows, "--models", models, "--json", "--stack", "uncalibrated").stdout)
+        out = self.trireme("calibrate", rows, "--models", models, "--out", "mine.toml", "--folds", 2, "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertEqual([r["id"] for r in json.loads(out.stdout)["rows"]], ["2", "5"])
+        self.assertTrue((self.folder / "mine.toml").read_text().startswith('name = "mine"'))
+        after = json.loads(self.trireme("validate", rows, "--models", models, "--json", "--stack", self.folder / "mine.toml").stdout)
+        self.assertLess(after["all"]["mape"], before["all"]["mape"])
+
     def test_a_profile_that_is_not_there(self):
         rows = self.folder / "rows.csv"
         rows.write_text(self.ROWS)

@@ -96,7 +96,8 @@ void set_recompute(const Row& row, ResolvedRow& out) {
     }
   } else {
     std::string words = text;
-    std::replace_if(words.begin(), words.end(), [](char c) { return c == ',' || c == ';' || c == ' '; }, '+');
+    std::replace_if(
+        words.begin(), words.end(), [](char c) { return c == ',' || c == ';' || c == ' '; }, '+');
     add_parts(words, l.recompute);
     if (l.recompute.empty()) {
       l.recompute = out.facts.recompute;
