@@ -39,17 +39,23 @@ TEST_F(Rows, ThroughputKeepsTheTimedValue) {
   EXPECT_EQ(rows[0].quantity, Quantity::step_s);
   EXPECT_EQ(rows[0].measured, 0.5);
   EXPECT_EQ(rows[1].quantity, Quantity::tflops);
-  EXPECT_EQ(rows[2].scorable, "no: no measured value");
+  EXPECT_EQ(rows[2].scorable, "yes");  // to be predicted
+  EXPECT_EQ(rows[2].quantity, Quantity::tokens_per_s);
+  EXPECT_EQ(rows[2].unit, "tokens/s/device");
+  EXPECT_EQ(rows[2].measured, 0);
 }
 
 TEST_F(Rows, OneValueARowIsKnownByItsLine) {
   const auto rows =
       read_rows(file("source,model,hardware,n_gpus,measured_value,unit,scorable\n"
                      "s,m,A100,8,1.42,s/iter,yes\n"
-                     "s,m,A100,8,OOM,ms/iter or OOM,no: why not\n"));
+                     "s,m,A100,8,OOM,ms/iter or OOM,no: why not\n"
+                     "s,m,A100,8,,s/iter,yes\n"));
   EXPECT_EQ(rows[0].id, "2");
   EXPECT_EQ(rows[1].id, "3");
   EXPECT_EQ(rows[1].scorable, "no: why not");
+  EXPECT_EQ(rows[2].scorable, "yes");
+  EXPECT_EQ(rows[2].unit, "s/iter");
 }
 
 TEST_F(Rows, OtherColumnsAreAnError) {
@@ -67,7 +73,7 @@ TEST_F(Rows, ACellThatIsNoNumberIsItsRowsOwn) {
   EXPECT_EQ(rows[0].scorable, "no: n_devices = \"-8\" is not a whole number of at least 1");
   EXPECT_EQ(rows[1].scorable, "no: global_batch = \"2-4\" is not a whole number of at least 1");
   EXPECT_EQ(rows[2].scorable, "no: not one batch");
-  EXPECT_EQ(rows[3].scorable, "no: no measured value");
+  EXPECT_EQ(rows[3].scorable, "no: step_time_s = \"0\" is not above 0");
 }
 
 TEST(PipelineLayout, MegatronsNotationExpands) {

@@ -57,6 +57,18 @@ TEST(Validate, JsonHasItsRowsInOrder) {
   EXPECT_DOUBLE_EQ(j["all"]["median_ape"].get<double>(), j["all"]["mape"].get<double>());
 }
 
+// A table of runs that are still to be made.
+TEST(Validate, ARowWithoutAMeasuredValueIsPredictedAndNotCompared) {
+  const json alone = to_json(validated({row_of("a", 8, 1, 1), row_of("b", 1, 1, 1)}));
+  const ValidationResult both = validated({row_of("a", 8, 1, 1), row_of("b", 1, 1, 1), row_of("c", 1, 8, 0)});
+  const json j = to_json(both);
+  EXPECT_TRUE(j["rows"][2]["skipped"].is_null());
+  EXPECT_TRUE(j["rows"][2]["measured"].is_null());
+  EXPECT_EQ(j["rows"][2]["predicted"], to_json(validated({row_of("c", 1, 8, 1)}))["rows"][0]["predicted"]);
+  for (const char* key : {"all", "groups", "by_stack", "time"}) EXPECT_EQ(j[key], alone[key]) << key;
+  EXPECT_NE(to_text(both).find("-  s/iter"), std::string::npos);
+}
+
 // Measured in the opposite order of the prediction: the correlation is -1, and the layout that is predicted to be the
 // fastest takes the slowest measured time.
 TEST(Validate, GroupsRankLayoutsThatCompete) {

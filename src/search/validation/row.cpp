@@ -46,6 +46,13 @@ void set_measured(Row& row, Quantity quantity, double value, std::string unit) {
   row.quantity = quantity, row.measured = value, row.unit = std::move(unit);
 }
 
+// A blank value is one to predict; one that is given and not above 0 was no measurement.
+void check_measured(const CsvTable& in, std::size_t i, Row& row) {
+  for (const char* column :
+       {"measured_value", "tokens_per_s_per_device", "tflops_per_device", "mfu_percent", "step_time_s"})
+    if (row.measured <= 0 && !in.text(i, column).empty()) not_read(in, i, column, "above 0", row);
+}
+
 // The value that the source timed, where it says so; else what it derived from it.
 void measured_throughput(const CsvTable& in, std::size_t i, Row& row) {
   row.tokens_per_s = number(in, i, "tokens_per_s_per_device", row);
@@ -59,7 +66,9 @@ void measured_throughput(const CsvTable& in, std::size_t i, Row& row) {
     set_measured(row, Quantity::tflops, *row.tflops, "TFLOP/s/device");
   else if (mfu)
     set_measured(row, Quantity::mfu, *mfu, "% MFU");
-  if (row.scorable == "yes" && row.measured <= 0) row.scorable = "no: no measured value";
+  else
+    set_measured(row, Quantity::tokens_per_s, 0, "tokens/s/device");
+  check_measured(in, i, row);
 }
 
 void measured_value(const CsvTable& in, std::size_t i, Row& row) {
@@ -81,7 +90,7 @@ void measured_value(const CsvTable& in, std::size_t i, Row& row) {
     row.quantity = Quantity::reserved_GiB;
   else if (row.scorable == "yes")
     row.scorable = "no: unit " + unit;
-  if (row.scorable == "yes" && value <= 0) row.scorable = "no: no measured value";
+  check_measured(in, i, row);
 }
 
 }  // namespace

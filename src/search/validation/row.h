@@ -20,7 +20,7 @@ struct Row {
   std::string sharding, recompute, overlap, notes;
   std::string scorable;                  // "yes", or why not
   Quantity quantity = Quantity::step_s;  // of `measured`
-  double measured = 0;                   // in `unit`
+  double measured = 0;                   // in `unit`; 0: blank, a row to be predicted and compared with nothing
   std::string unit;  // "s", "ms/iter", "tokens/s/device", "TFLOP/s/device", "% MFU", "GiB max_allocated"
   std::optional<double> tokens_per_s, tflops;  // where the table has them beside `measured`
   std::string predicted_by_source;
@@ -28,7 +28,7 @@ struct Row {
 };
 
 // In file order. ConfigError where the columns are neither kind's. A row with a cell that is no number, or none that
-// can be, says so in `scorable`.
+// can be, says so in `scorable`. A row of the first kind without any measured value is of tokens a second.
 std::vector<Row> read_rows(const std::filesystem::path& path);
 
 }  // namespace trireme::search

@@ -34,7 +34,7 @@ bool slower_is_higher(const PreparedRow& p) {
 void add_baseline(const std::vector<PreparedRow>& rows, std::vector<RowResult>& results) {
   std::map<std::string, std::vector<std::size_t>> alike;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (results[i].skipped.empty() && rows[i].is_time())
+    if (results[i].compared() && rows[i].is_time())
       alike[fmt::format("{} {} {}", results[i].device, results[i].stack,
                         sim::name_of(rows[i].resolved.setting.precision.compute))]
           .push_back(i);
@@ -51,7 +51,7 @@ std::vector<GroupResult> grouped(const std::vector<RowResult>& rows,
                                  const std::function<std::string(const RowResult&)>& name) {
   std::map<std::string, std::vector<const RowResult*>> groups;
   for (const RowResult& r : rows)
-    if (r.skipped.empty() && r.kind == "time") groups[name(r)].push_back(&r);
+    if (r.compared() && r.kind == "time") groups[name(r)].push_back(&r);
   std::vector<GroupResult> out;
   for (const auto& [key, members] : groups) out.push_back({.name = key, .errors = summarise(members)});
   return out;
@@ -62,7 +62,7 @@ std::vector<GroupResult> competing(const std::vector<PreparedRow>& rows, const s
   std::vector<std::string> order;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const RowResult& r = results[i];
-    if (!r.skipped.empty() || !rows[i].is_time()) continue;
+    if (!r.compared() || !rows[i].is_time()) continue;
     const Row& row = rows[i].row;
     const std::string name =
         fmt::format("{} | {} | {} x {} | {} | batch {} x {} | {} | {}", r.stack, r.model, r.devices, r.device,
@@ -119,7 +119,7 @@ ValidationResult validate(const std::vector<PreparedRow>& rows, const platform::
   out.by_device = grouped(out.rows, [](const RowResult& r) { return r.device; });
   std::vector<const RowResult*> all, time, memory, firm;
   for (const RowResult& r : out.rows) {
-    if (!r.skipped.empty()) continue;
+    if (!r.compared()) continue;
     all.push_back(&r);
     (r.kind == "time" ? time : memory).push_back(&r);
     if (r.assumptions.empty()) firm.push_back(&r);

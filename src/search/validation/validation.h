@@ -12,13 +12,14 @@ namespace trireme::search {
 
 struct RowResult {
   std::string id, unit;
-  double predicted = 0, measured = 0;
+  double predicted = 0, measured = 0;  // measured 0: blank in the table, predicted all the same
   std::string skipped;  // why; empty: predicted
   std::vector<std::string> assumptions;
   std::string model, device, stack, kind;  // kind: "time" or "memory"
   int devices = 0;
   bool calibrated = false;  // the profile knows the device and the stack
   double baseline = 0;      // of a constant utilisation: the median of the other rows of device, stack and format
+  bool compared() const { return skipped.empty() && measured > 0; }
   double error() const { return predicted / measured - 1; }
 };
 

@@ -83,10 +83,11 @@ std::string to_text(const ValidationResult& v) {
                          r.measured > 0 ? fmt::format("{:.6g}", r.measured) : "-", "-", r.unit, r.skipped);
       continue;
     }
-    out +=
-        fmt::format("{:<28} {:>12.6g} {:>12.6g} {:>7.1f}%  {}{}{}\n", r.id, r.predicted, r.measured, 100 * r.error(),
-                    r.unit, r.assumptions.empty() ? "" : fmt::format(" (assumed: {})", fmt::join(r.assumptions, ", ")),
-                    r.calibrated || r.kind == "memory" ? "" : " (not calibrated)");
+    out += fmt::format("{:<28} {:>12.6g} {:>12} {:>8}  {}{}{}\n", r.id, r.predicted,
+                       r.compared() ? fmt::format("{:.6g}", r.measured) : "-",
+                       r.compared() ? fmt::format("{:.1f}%", 100 * r.error()) : "-", r.unit,
+                       r.assumptions.empty() ? "" : fmt::format(" (assumed: {})", fmt::join(r.assumptions, ", ")),
+                       r.calibrated || r.kind == "memory" ? "" : " (not calibrated)");
   }
   out += sums("stack", v.by_stack) + sums("device", v.by_device) + sums("model", v.by_model);
   if (!v.groups.empty()) {
