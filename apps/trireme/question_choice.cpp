@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "model/model_catalog.h"
 #include "platform/platform_file.h"
+#include "platform/probed_device.h"
 #include "search/layouts/question_table.h"
 #include "search/validation/stack_facts.h"
 #include "trireme/config_folder.h"
@@ -124,8 +125,12 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
   if (o.sequence > 0) overrides.push_back(fmt::format("batch.sequence_length={}", o.sequence));
   const search::GivenValues given = search::read_question(model, static_cast<int>(o.devices), overrides);
 
-  const platform::PlatformSpec platform = find_platform(o.platform, context);
-  const ChosenStack stack = find_stack(o.stack, context);
+  const platform::PlatformSpec found = find_platform(o.platform, context);
+  const platform::PlatformSpec platform = platform::with_datasheet(found);
+  ChosenStack stack = find_stack(o.stack, context);
+  const bool probed = found.datasheet.empty();
+  if (probed)
+    stack.profile.devices.push_back({.device = platform.device.name, .values = platform::efficiency_of_curves(found)});
   platform::MemoryProfile memory = search::memory_profile_of(stack.entry);
   if (!given.memory_profile.empty())
     memory = is_path(given.memory_profile) ? platform::load_memory_profile(given.memory_profile)
@@ -151,6 +156,8 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
     assume(fmt::format("sequences of {} tokens (--sequence)", s.batch.sequence_length));
   if (o.stack.empty() && !stack.entry.empty())
     assume(fmt::format("software that behaves like {} (--stack)", stack.entry));
+  if (probed)
+    assume(fmt::format("a device is a rank's share of the host {}, at the highest rates of its curves", platform.name));
   if (!out.question.target.device_known)
     assume(fmt::format("guessed efficiencies: the profile \"{}\" does not know the device {}", stack.profile.name,
                        platform.device.name));

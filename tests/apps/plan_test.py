@@ -80,6 +80,13 @@ class Plan(Case):
         self.assertTrue(json.loads((self.folder / "trace.json").read_text())["traceEvents"])
         self.assertIn("</html>", (self.folder / "page.html").read_text())
 
+    def test_a_probed_host_has_curves_only(self):
+        plan = self.plan("--model", "quickstart", "--platform", "laptop", "--devices", 4, "--precision", "float32", "--sequence", 256)
+        self.assertTrue(plan["feasible"])
+        self.assertTrue(any("share of the host" in a for a in plan["assumptions"]))
+        self.assertGreater(plan["mfu"], 0)
+        self.assertLess(plan["mfu"], 1)
+
     def test_less_memory_than_there_is(self):
         free = self.plan(*MOE, "--set", "layout.swap=[]")
         bound = self.plan(*MOE, "--set", "layout.swap=[]", "--memory-GiB", 30)
