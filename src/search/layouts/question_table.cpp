@@ -55,6 +55,10 @@ sim::Execution read_execution(ConfigTable t) {
   e.fused_loss = t.boolean_or("fused_loss", e.fused_loss);
   e.reads_counts = t.boolean_or("reads_counts", e.reads_counts);
   e.launches_by_expert = t.boolean_or("launches_by_expert", e.launches_by_expert);
+  e.dropout = t.boolean_or("dropout", e.dropout);
+  e.current_scaling = t.boolean_or("current_scaling", e.current_scaling);
+  e.exchange_links = t.number_or("exchange_links", e.exchange_links, 0.001, 1);
+  e.fused_experts = t.boolean_or("fused_experts", e.fused_experts);
   e.newton_schulz_flops_per_s = t.number_or("newton_schulz_TFLOPps", 0, 0, 1e9) * 1e12;
   e.alternate_matmuls = t.boolean_or("alternate_matmuls", e.alternate_matmuls);
   e.frozen_weights = t.boolean_or("frozen_weights", e.frozen_weights);

@@ -36,18 +36,26 @@ void borrow_blanks(std::vector<Row>& rows, const std::vector<Row>& references, c
     const Row* row;
     std::string stack;
   };
-  std::map<std::string, std::vector<Source>> known;
+  std::map<std::string, std::vector<Source>> known, recipes;
+  const auto model_key = [&](const Row& r) {
+    std::string reason;
+    const auto model = find_model(r.model, reason);
+    return (model ? model->name : r.model) + " " + platform_of(r);
+  };
   const std::vector<Row> own = rows;
   for (const std::vector<Row>* from : {&own, &references})
     for (const Row& r : *from)
-      if (!blank_recompute(r) || !r.overlap.empty()) known[recipe_key(r, find_model)].push_back({&r, facts_of(r).name});
+      if (!blank_recompute(r) || !r.overlap.empty()) {
+        known[recipe_key(r, find_model)].push_back({&r, facts_of(r).name});
+        recipes[model_key(r)].push_back({&r, facts_of(r).name});
+      }
   for (Row& r : rows) {
     if (!blank_recompute(r) && !r.overlap.empty()) continue;
-    const auto found = known.find(recipe_key(r, find_model));
-    if (found == known.end()) continue;
     const std::string stack = facts_of(r).name;
     // The same release first, then the first one after it, then the last one before it.
-    const auto nearest = [&](const auto& says) -> const Row* {
+    const auto nearest = [&](const auto& from, const std::string& key, const auto& says) -> const Row* {
+      const auto found = from.find(key);
+      if (found == from.end()) return nullptr;
       const Source* best = nullptr;
       const auto rank = [&](const Source& s) { return s.stack == stack ? 0 : s.stack > stack ? 1 : 2; };
       for (const Source& s : found->second) {
@@ -58,15 +66,26 @@ void borrow_blanks(std::vector<Row>& rows, const std::vector<Row>& references, c
       }
       return best ? best->row : nullptr;
     };
+    const std::string key = recipe_key(r, find_model);
     if (blank_recompute(r))
-      if (const Row* from = nearest([](const Row& s) { return !blank_recompute(s); })) {
+      if (const Row* from = nearest(known, key, [](const Row& s) { return !blank_recompute(s); })) {
         r.recompute = from->recompute;
         r.borrowed.push_back("recompute of the same recipe");
       }
     if (r.overlap.empty())
-      if (const Row* from = nearest([](const Row& s) { return !s.overlap.empty(); })) {
+      if (const Row* from = nearest(known, key, [](const Row& s) { return !s.overlap.empty(); })) {
         r.overlap = from->overlap;
         r.borrowed.push_back("overlap of the same recipe");
+      } else if (stack.starts_with("megatron_bridge") && r.notes.find("token-drop") == std::string::npos) {
+        // Its recipes of a model on a machine choose dispatcher and graphs alike whatever the format and the layout.
+        // Whole iterations are captured in one format only.
+        const Row* sister = nearest(recipes, model_key(r), [](const Row& s) {
+          return !s.overlap.empty() && s.overlap.find("full") == std::string::npos;
+        });
+        if (sister) {
+          r.overlap = sister->overlap;
+          r.borrowed.push_back("overlap of another recipe of the model on this machine");
+        }
       }
   }
 }

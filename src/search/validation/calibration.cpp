@@ -31,9 +31,10 @@ constexpr std::array<Fitted, platform::num_device_parameters> device_priors{{{0.
                                                                              {0.3, Scale::logit},
                                                                              {0.5, Scale::logit},
                                                                              {0.5, Scale::logit},
-                                                                             {0.5, Scale::logarithm}}};
+                                                                             {0.2, Scale::logarithm}}};
 constexpr std::array<Fitted, platform::num_stack_parameters> stack_priors{
     {{0.12, Scale::logarithm}, {1.0, Scale::logit}, {0.25, Scale::logarithm}}};
+constexpr double unknown_load = 0.1;   // weight of a row whose expert load is assumed
 constexpr double within_family = 0.4;  // of these deviations
 
 double to_scale(double value, Scale scale) {
@@ -82,7 +83,12 @@ class Fitter {
     // A stack counts as a hundred rows at most, so that one large series does not decide for its device.
     std::map<std::string, int> count;
     for (std::size_t i : rows) ++count[rows_[i].resolved.facts.name];
-    for (std::size_t i : rows) p.weight.push_back(std::min(1.0, 100.0 / count[rows_[i].resolved.facts.name]));
+    for (std::size_t i : rows) {
+      p.weight.push_back(std::min(1.0, 100.0 / count[rows_[i].resolved.facts.name]));
+      // Such a row measures a spread of routing that nobody published more than any efficiency.
+      const auto& assumed = rows_[i].resolved.assumptions;
+      if (std::find(assumed.begin(), assumed.end(), "expert load") != assumed.end()) p.weight.back() *= unknown_load;
+    }
     for (std::size_t i : rows) {
       std::vector<std::size_t> on;
       const std::size_t d = index(devices_, device_name(i)), s = index(stacks_, stack_name(i));

@@ -136,8 +136,10 @@ void set_overlap_and_execution(const Row& row, ResolvedRow& out) {
   const StackFacts& f = out.facts;
   l.overlap.gradients = f.overlap_gradients && !has(o, "no grad/param overlap");
   l.overlap.parameters = f.overlap_gradients && !has(o, "no grad/param overlap");
-  // Megatron's tensor-parallel overlap wants fixed shapes: recipes of mixtures of experts leave it off.
-  const bool tensor = f.overlap_tensor && out.setting.model.moe.num_experts == 0;
+  // Megatron's tensor-parallel overlap wants fixed shapes, and formats of at least 8 bits: recipes of mixtures of
+  // experts and of NVFP4 leave it off.
+  const bool tensor = f.overlap_tensor && out.setting.model.moe.num_experts == 0 &&
+                      out.setting.precision.compute != sim::ComputeFormat::nvfp4;
   l.overlap.tensor = (tensor || has(o, "sync TP") || has(o, "syncTP") || has(o, "TP overlap")) && !has(o, "no TP") &&
                      !has(o, "vanilla TP");
   l.overlap.pipeline = f.overlap_pipeline;
@@ -153,7 +155,14 @@ void set_overlap_and_execution(const Row& row, ResolvedRow& out) {
     e.graphs = sim::Graphs::whole;
   else if (has(o, "CUDA graph"))
     e.graphs = sim::Graphs::parts;
+  e.dropout = f.dropout, e.current_scaling = f.current_scaling;
   e.fused_attention = f.fused_attention, e.fused_loss = f.fused_loss, e.launches_by_expert = f.launches_by_expert;
+  if (e.graphs == sim::Graphs::whole && out.setting.model.moe.num_experts > 0) {
+    // A captured iteration cannot loop over counts that only the device knows.
+    e.launches_by_expert = false;
+    if (f.whole_graphs_fuse_experts && out.setting.precision.compute == sim::ComputeFormat::mxfp8)
+      e.fused_experts = l.overlap.experts = true;
+  }
   // Cumulative optimisations name only what each step adds; graphs came with the fifth.
   if (const auto step = row.notes.find("cumulative step ");
       step != std::string::npos && std::atoi(row.notes.c_str() + step + 16) >= 5)
@@ -163,9 +172,13 @@ void set_overlap_and_execution(const Row& row, ResolvedRow& out) {
   if (out.setting.layout.recompute.has(plan::Recompute::core_attention) && has(row.recompute, "core_attn"))
     e.fused_attention = false;
   e.reads_counts = out.setting.model.moe.num_experts > 0 && e.graphs != sim::Graphs::whole && !has(o, "sync-free") &&
-                   !has(row.model, "capacity");
+                   !has(row.model, "capacity") && !has(row.notes, "token-drop");
+  // Written for eight ranks joined by NVLink: over more of them DeepEP's dispatch reaches 400 and its combine 190 GB/s
+  // of 900 (Megatron-LM's guide to DeepSeek-V3 on GB200), links as such about 780.
+  if (dedup && has(o, "eepEP") && out.platform.find("nvl72") != std::string::npos && l.ep > 8) e.exchange_links = 0.33;
   if (has(row.notes, "LoRA")) e.frozen_weights = true;
-  if (has(row.notes, "natural routing") || has(row.notes, "(unbalanced) routing")) {
+  if (has(row.notes, "natural routing") || has(row.notes, "(unbalanced) routing") ||
+      (!f.balanced && out.setting.model.moe.num_experts > 0 && l.ep > 1)) {
     // Nobody says how uneven; a coefficient of variation of a half is what first thousands of steps show.
     out.setting.load.cv = 0.5;
     out.assumptions.push_back("expert load");

@@ -95,11 +95,14 @@ StackFacts facts_of(const Row& row) {
   f.selective = parts({Recompute::core_attention});
   const auto family = [&](const char* prefix) { return f.name.starts_with(prefix); };
   if (family("megatron_bridge")) {
-    f.overlap_tensor = true, f.reduce_bytes = 2, f.dedup_exchange = true;
+    f.overlap_tensor = true, f.reduce_bytes = 2;
+    // Its dispatcher is a plain all-to-all unless a recipe names another; DeepSeek-V3's on H100 always did.
+    f.dedup_exchange = has(row.model, "DeepSeek") && has(row.hardware, "H100");
+    f.whole_graphs_fuse_experts = f.current_scaling = true;
   } else if (family("megatron_deepspeed_2022") || family("megatron_lm_2022")) {
     f.sharding = plan::Sharding::none,
     f.sequence_parallel = has(row.recompute, "SP") || has(row.recompute, "sequence parallel");
-    f.fused_attention = f.fused_loss = f.overlap_gradients = false;
+    f.fused_attention = f.fused_loss = f.overlap_gradients = false, f.dropout = true;
     f.overlap_pipeline = false;
     f.reduce_bytes = family("megatron_lm") ? 4 : 2;
     f.flops = model::full_square_flops;
@@ -117,13 +120,18 @@ StackFacts facts_of(const Row& row) {
     f.selective = parts({Recompute::norm, Recompute::activation});
     f.launches_by_expert = false;
     f.experts_cut_with_tp = family("kempnerforge");
-    f.alternate_matmuls = family("torchtitan");
+    f.alternate_matmuls = f.current_scaling = family("torchtitan");
     if (family("fms")) f.selective = parts({Recompute::layer});
+    // All its benchmarks' recipes turn activation checkpointing on.
+    if (family("nemo_automodel")) f.recompute = parts({Recompute::layer});
+  } else if (family("primus")) {
+    f.current_scaling = has(row.precision, "CS");
   } else if (family("mindspeed")) {
     f.overlap_tensor = true, f.flops = model::full_square_flops, f.experts_cut_with_tp = true;
     f.overlap_gradients = has(row.overlap, "overlap-grad-reduce");
   } else if (family("halo") || family("trl")) {
-    f.sharding = plan::Sharding::parameters, f.launches_by_expert = false;
+    // Fine-tuning of a trained router.
+    f.sharding = plan::Sharding::parameters, f.launches_by_expert = f.balanced = false;
   }
   return f;
 }

@@ -17,10 +17,15 @@ struct StackFacts {
   plan::RecomputeSet selective;  // what "selective" alone means
   bool sequence_parallel = true;
   bool overlap_gradients = true, overlap_tensor = false, overlap_pipeline = true;
-  bool fused_attention = true, fused_loss = true;
+  bool fused_attention = true, fused_loss = true, dropout = false;
+  bool current_scaling = false;
+  bool balanced = true;  // routing is forced to balance, or pads to equal counts, unless a row says otherwise
   bool dedup_exchange = false;  // where a row doesn't say
   bool alternate_matmuls = false;       // "selective" computes every second matmul again
   bool launches_by_expert = true;
+  // Where whole iterations are captured in a block-scaled format: grouped kernels with the activation in them, and
+  // messages beside another micro-batch.
+  bool whole_graphs_fuse_experts = false;
   bool experts_cut_with_tp = false;  // where a row gives no etp: etp = tp
   double reduce_bytes = 4;
   model::FlopConvention flops = model::megatron_flops;

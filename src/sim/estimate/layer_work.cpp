@@ -111,8 +111,9 @@ void add_core(WorkBuilder& b, int layer) {
     b.batched("weighted values", Part::core, WorkPass::input_gradient, m, a.value_dim(), keys, 2 * batch);
     // Of 2-byte scores: softmax reads and writes, dropout reads, writes and keeps a byte of mask; backward the same
     // with the saved probabilities read.
-    b.memory("softmax and dropout", Part::core, WorkPass::forward, 9 * scores, 2);
-    b.memory("softmax and dropout", Part::core, WorkPass::input_gradient, 11 * scores, 2);
+    const bool dropout = s.execution.dropout;
+    b.memory("softmax and dropout", Part::core, WorkPass::forward, (dropout ? 9 : 4) * scores, dropout ? 2 : 1);
+    b.memory("softmax and dropout", Part::core, WorkPass::input_gradient, (dropout ? 11 : 6) * scores, dropout ? 2 : 1);
   }
   if (s.layout.cp > 1) {
     // Each rank's keys and values travel to all others; gradients come back.
@@ -151,8 +152,8 @@ void add_attention(WorkBuilder& b, int layer) {
     b.matmul("key and value down-projection", Part::projection, R, down_kv, D);
     b.norm("key and value latent norm", R * a.kv_lora_rank);
     b.matmul("key and value up-projection", Part::mla_up, T, heads * (a.qk_nope_dim + v), a.kv_lora_rank);
-    // Rotation, and keys put together from their two parts.
-    b.elementwise("rotation", Part::mla_up, T * heads * (2 * h + v), 2, 2, 4);
+    // Rotated parts of queries in place; keys put together from their two parts and values apart from them.
+    b.elementwise("rotation", Part::mla_up, T * heads * (2 * a.qk_rope_dim + a.qk_nope_dim + v + h + v), 1, 1, 4);
   } else if (a.o_lora_rank > 0 || a.shared_kv || spec.compression(layer) > 0) {
     const double columns = model::layer_flops(spec, layer, s.batch.sequence_length).projections / (2 * D);
     b.matmul("projections", Part::projection, T, columns / tp, D);

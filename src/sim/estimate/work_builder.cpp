@@ -54,13 +54,19 @@ void WorkBuilder::one_matmul(const char* what, Part part, WorkPass pass, double 
        .kernels = setting.execution.launches_by_expert ? groups : 1});
 }
 
-void WorkBuilder::matmul(const char* what, Part part, double m, double n, double k, double groups) {
+void WorkBuilder::matmul(const char* what, Part part, double m, double n, double k, double groups,
+                         Quantised quantised) {
   const bool narrow = narrow_format();
   if (narrow) {
-    // Read in 16 bits, written twice in 8: rows for this matmul, columns for the weight gradient's.
-    const double bytes = setting.precision.activation_bytes + 2;
+    // Read in 16 bits, written twice in 8: rows for this matmul, columns for the weight gradient's. A scale of the whole
+    // tensor wants a pass for the largest element before; NVFP4's columns are rotated in a pass of their own.
+    const bool nvfp4 = setting.precision.compute == ComputeFormat::nvfp4;
+    const bool largest_first = setting.precision.compute == ComputeFormat::float8 && setting.execution.current_scaling;
+    const double reads = nvfp4 ? 3 : largest_first ? 2 : 1;
+    const double bytes = reads * setting.precision.activation_bytes + 2 * (nvfp4 ? 0.5 : 1);
     const double kernels = setting.execution.launches_by_expert ? groups : 1;
     for (const bool forward : {true, false}) {
+      if (!(forward ? quantised.input : quantised.gradient)) continue;
       memory(forward ? "quantisation of the input" : "quantisation of the gradient", part,
              forward ? WorkPass::forward : WorkPass::input_gradient, bytes * m * (forward ? k : n) * groups, kernels);
       out_.items[out_.size - 1].launches = expert_launches(groups);
@@ -81,10 +87,17 @@ void WorkBuilder::matmul_16(const char* what, Part part, double m, double n, dou
 
 void WorkBuilder::feed_forward(Part part, double rows, double width, double ffn, double groups) {
   const bool gated = setting.model.gated;
+  // Biases of experts make a chain of elementwise kernels of it (bias, clamps, gate, score; GPT-OSS).
+  const bool chain = groups > 1 && setting.model.moe.expert_bias;
+  const bool fused = part == Part::experts && groups > 1 && setting.execution.fused_experts && !chain;
+  if (fused) {
+    // The activation is in the epilogues: of the first matmul forward, of the second one's input gradient backward.
+    // Both write what the next matmul reads, in its format; beside it the forward keeps what the backward needs.
+    matmul(gated ? "gate and up" : "up", part, rows, gated ? 2 * ffn : ffn, width, groups, {.gradient = false});
+    matmul("down", part, rows, width, ffn, groups, {.input = false});
+    return;
+  }
   matmul(gated ? "gate and up" : "up", part, rows, gated ? 2 * ffn : ffn, width, groups);
-  // Biases of experts make a chain of elementwise kernels of it (bias, clamps, gate, score; GPT-OSS), unless the
-  // iteration is captured, where fused ones are used.
-  const bool chain = groups > 1 && setting.model.moe.expert_bias && setting.execution.graphs != Graphs::whole;
   elementwise("activation", Part::activation, rows * groups * ffn,
               chain   ? 24
               : gated ? 3

@@ -10,7 +10,13 @@ class WorkBuilder {
 
   // All passes. A matmul's weight gradient and input gradient are a matmul of the same size each. In a narrow compute
   // format the input is quantised before, and the output's gradient in the backward, for both orientations.
-  void matmul(const char* what, Part part, double m, double n, double k, double groups = 1);
+  struct Quantised {
+    bool input = true, gradient = true;  // by passes of their own; false: as the kernel before writes them
+  };
+  void matmul(const char* what, Part part, double m, double n, double k, double groups = 1) {
+    matmul(what, part, m, n, k, groups, {});
+  }
+  void matmul(const char* what, Part part, double m, double n, double k, double groups, Quantised quantised);
   void matmul_16(const char* what, Part part, double m, double n, double k);  // whatever the compute format
   // Up (and gate), activation and down of one expert or a dense feed-forward; `rows` of one group.
   void feed_forward(Part part, double rows, double width, double ffn, double groups);
