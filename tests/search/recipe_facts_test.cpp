@@ -16,7 +16,8 @@ model::ModelSpec mixture() {
 const FindModel find = [](const std::string&, std::string&) { return std::optional(mixture()); };
 
 Row bridge_row(const char* precision, const char* overlap) {
-  Row row{.id = "mb-a", .source = "NVIDIA-NeMo/Megatron-Bridge", .model = "m", .hardware = "GB200", .precision = precision};
+  Row row{
+      .id = "mb-a", .source = "NVIDIA-NeMo/Megatron-Bridge", .model = "m", .hardware = "GB200", .precision = precision};
   row.devices = 64, row.tp = row.pp = 1, row.ep = 32, row.micro_batch = 1, row.global_batch = 256, row.sequence = 4096;
   row.scorable = "yes", row.measured = 1, row.recompute = "none", row.overlap = overlap;
   row.notes = "container NeMo 26.06";

@@ -1,8 +1,10 @@
 // What narrow formats and fused experts add to a layer's passes over memory, counted by hand.
+#include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "platform/platform_file.h"
 #include "sim/estimate/layer_time.h"
 
 namespace trireme::sim {
@@ -72,6 +74,21 @@ TEST(Attention, DropoutReadsAndWritesScoresOnceMore) {
   EXPECT_EQ(forward(), 2 + 2);
   s.execution.dropout = true;
   EXPECT_EQ(forward(), 2 + 2 + 2 + 2 + 1);
+}
+
+// A release that is fast on one device would carry another past its peak.
+TEST(Machine, NoReleaseMakesADeviceFasterThanItsDataSheet) {
+  const platform::PlatformSpec dgx =
+      platform::load_platform(std::filesystem::path(TRIREME_SOURCE_DIR) / "configs/platforms/dgx_h100.toml");
+  platform::StackBehaviour fast;
+  fast.slow_down = 0.5;
+  const Machine m = make_machine(dgx, {}, fast, ComputeFormat::float8);
+  EXPECT_DOUBLE_EQ(m.flops_16 / dgx.datasheet.peak("bfloat16"), 0.9);
+  EXPECT_DOUBLE_EQ(m.flops_narrow / dgx.datasheet.peak("float8"), 0.9);
+  EXPECT_DOUBLE_EQ(m.memory_bytes / dgx.datasheet.memory_bytes_per_s, 0.9);
+  fast.slow_down = 1;
+  EXPECT_DOUBLE_EQ(make_machine(dgx, {}, fast, ComputeFormat::bfloat16).flops_16 / dgx.datasheet.peak("bfloat16"),
+                   0.75);
 }
 
 }  // namespace

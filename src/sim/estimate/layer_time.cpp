@@ -23,11 +23,10 @@ namespace {
 
 ExchangeTime exchange_of(const Work& w, const Setting& s, const Machine& machine) {
   const model::RouterSpec& r = s.model.moe.router;
-  return exchange_time(
-      s.layout.all_to_all, machine, place_of(s.layout, w.axis),
-      {.bytes = w.message / s.execution.exchange_links,
-       .top_k = double(r.top_k),
-       .max_nodes = double(r.num_groups > 1 ? r.top_groups : r.top_k)});
+  return exchange_time(s.layout.all_to_all, machine, place_of(s.layout, w.axis),
+                       {.bytes = w.message / s.execution.exchange_links,
+                        .top_k = double(r.top_k),
+                        .max_nodes = double(r.num_groups > 1 ? r.top_groups : r.top_k)});
 }
 
 }  // namespace

@@ -58,8 +58,8 @@ void WorkBuilder::matmul(const char* what, Part part, double m, double n, double
                          Quantised quantised) {
   const bool narrow = narrow_format();
   if (narrow) {
-    // Read in 16 bits, written twice in 8: rows for this matmul, columns for the weight gradient's. A scale of the whole
-    // tensor wants a pass for the largest element before; NVFP4's columns are rotated in a pass of their own.
+    // Read in 16 bits, written twice in 8: rows for this matmul, columns for the weight gradient's. A scale of the
+    // whole tensor wants a pass for the largest element before; NVFP4's columns are rotated in a pass of their own.
     const bool nvfp4 = setting.precision.compute == ComputeFormat::nvfp4;
     const bool largest_first = setting.precision.compute == ComputeFormat::float8 && setting.execution.current_scaling;
     const double reads = nvfp4 ? 3 : largest_first ? 2 : 1;
