@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/atomic_file.h"
 #include "base/log.h"
 #include "search/validation/calibration.h"
 #include "search/validation/calibration_report.h"
@@ -23,6 +24,7 @@ struct Options {
 
 void calibrate_command(const Options& o, const Context& context) {
   const PublishedRows rows(context, o.rows, o.models);
+  if (!o.out.empty()) check_writable(o.out);
   auto calibration = search::calibrate(
       rows.prepared(), {.leave_models_out = !o.no_models, .folds = o.folds, .progress = [](const std::string& text) {
                           spdlog::info("{}", text);

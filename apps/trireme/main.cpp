@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    app.exit(e);
+    std::fprintf(stderr, "trireme: error: %s (see --help)\n", e.what());
     return exit_bad_input;
   } catch (const ConfigError& e) {
     std::fprintf(stderr, "trireme: error: %s\n", e.what());

@@ -16,23 +16,50 @@ namespace {
   throw std::system_error(errno, std::generic_category(), fmt::format("{} {}", what, path.string()));
 }
 
+namespace fs = std::filesystem;
+
+// Devices, pipes, and names of what the process has open already, such as /dev/stdout.
+bool is_written_straight(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::exists(status) || fs::is_directory(status)) return false;
+  const std::string name = fs::absolute(path, ignored).lexically_normal().string();
+  if (!fs::is_regular_file(status)) return true;
+  for (const char* open : {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"})
+    if (name.starts_with(open)) return true;
+  return false;
+}
+
+fs::path behind_links(fs::path path) {
+  std::error_code failed;
+  if (!fs::is_symlink(path, failed) || is_written_straight(path)) return path;
+  const fs::path target = fs::canonical(path, failed);
+  return failed ? path : target;
+}
+
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
   // Ranks may be threads of one process, so the process alone is not unique.
   static std::atomic<unsigned> counter{0};
+  if (is_written_straight(path)) return path;
   return fmt::format("{}.tmp.{}.{}", path.string(), ::getpid(), counter++);
 }
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd_ < 0) throw_errno("cannot write", temporary_);
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(behind_links(std::move(path))), temporary_(temporary_name(path_)) {
+  errno = EISDIR;
+  std::error_code ignored;
+  if (fs::is_directory(path_, ignored)) throw_errno("cannot write", path_);
+  const int how = temporary_ == path_ ? O_APPEND : O_CREAT | O_TRUNC;
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | how, 0644);
+  if (fd_ < 0) throw_errno("cannot write", path_);
 }
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   ::close(fd_);
-  ::unlink(temporary_.c_str());
+  if (temporary_ != path_) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
@@ -40,7 +67,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw_errno("cannot write", temporary_);
+    if (n < 0) throw_errno("cannot write", path_);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
 }
@@ -54,7 +81,7 @@ void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw_errno("cannot write", temporary_);
+    if (n < 0) throw_errno("cannot write", path_);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
@@ -62,11 +89,17 @@ void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 
 void AtomicFile::sync() {
   TRIREME_CHECK(fd_ >= 0, "{} is already committed", path_.string());
-  if (::fsync(fd_) != 0) throw_errno("cannot write", temporary_);
+  // Pipes and devices have no disk to be on.
+  if (::fsync(fd_) != 0 && temporary_ != path_) throw_errno("cannot write", path_);
 }
 
 void AtomicFile::commit() {
   sync();
+  if (temporary_ == path_) {
+    ::close(fd_);
+    fd_ = -1;
+    return;
+  }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw_errno("cannot rename to", path_);
   ::close(fd_);
   fd_ = -1;
@@ -83,6 +116,10 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
   AtomicFile file(path);
   file.write(text);
   file.commit();
+}
+
+void check_writable(const std::filesystem::path& path) {
+  AtomicFile opened_and_removed(path);
 }
 
 }  // namespace trireme

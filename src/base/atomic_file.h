@@ -1,5 +1,6 @@
 // Files that are written beside their name and renamed when complete: a reader never sees half of one, and a full disk
-// leaves the old one as it was (ConfigError-free: throws std::system_error with the path in its text).
+// leaves the old one as it was (ConfigError-free: throws std::system_error with the path in its text). A link stays one
+// and its file is replaced; devices and pipes (/dev/null, /dev/stdout) can't be, and are written straight.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +24,13 @@ class AtomicFile {
   void commit();  // sync, rename, fsync of the folder
 
  private:
-  std::filesystem::path path_, temporary_;
+  std::filesystem::path path_, temporary_;  // the same where it is written straight
   int fd_ = -1;
 };
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+// Throws as writing the file would for a bad path: to be called before long work whose result goes there.
+void check_writable(const std::filesystem::path& path);
 
 }  // namespace trireme

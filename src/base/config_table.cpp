@@ -1,7 +1,7 @@
 #include "base/config_table.h"
 
 #include <algorithm>
-#include <fstream>
+#include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
@@ -10,6 +10,8 @@
 
 #include "base/edit_distance.h"
 #include "base/errors.h"
+#include "base/read_file.h"
+#include "base/utf8.h"
 
 namespace trireme {
 
@@ -53,13 +55,33 @@ struct ConfigTable::Node {
 
 namespace {
 
+// One line, whatever it is.
 std::string show(const toml::node& node) {
+  constexpr std::size_t longest = 60;
   if (const auto* table = node.as_table()) return table->empty() ? "{}" : "{ ... }";
-  if (const auto* text = node.as_string()) return fmt::format("\"{}\"", text->get());
   if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());  // shortest exact form
+  if (const auto* array = node.as_array()) {
+    std::string out;
+    for (const toml::node& element : *array) {
+      if (out.size() > longest) return fmt::format("[ {}, ... ]", out);
+      out += (out.empty() ? "" : ", ") + show(element);
+    }
+    return out.empty() ? "[]" : fmt::format("[ {} ]", out);
+  }
+  if (const auto* text = node.as_string()) {
+    std::string line = text->get();
+    std::ranges::replace_if(line, [](unsigned char c) { return c < 32 || c == 127; }, ' ');
+    return fmt::format("\"{}\"", line);
+  }
   std::ostringstream out;
   node.visit([&](const auto& value) { out << toml::toml_formatter{value}; });
   return out.str();
+}
+
+// toml++ gives nothing for an integer that a double can't hold exactly.
+double as_double(const toml::node& node) {
+  const auto* integer = node.as_integer();
+  return integer ? static_cast<double>(integer->get()) : node.as_floating_point()->get();
 }
 
 const char* type_name(const toml::node& node) {
@@ -85,10 +107,12 @@ std::string expected(const char* wanted, const toml::node& found) {
   return fmt::format("expected {}, found {}", wanted, type_name(found));
 }
 
+// A bound that nobody set is named only where it is the one that the value breaks.
 template <class T>
-std::string range(T at_least, T at_most, T lowest, T highest) {
+std::string range(T value, T at_least, T at_most, T lowest, T highest) {
   if (at_least != lowest && at_most != highest) return fmt::format("must lie in [{}, {}]", at_least, at_most);
-  return at_least != lowest ? fmt::format("must be at least {}", at_least) : fmt::format("must be at most {}", at_most);
+  return value > at_most || (at_least == lowest && !(value < at_least)) ? fmt::format("must be at most {}", at_most)
+                                                                        : fmt::format("must be at least {}", at_least);
 }
 
 toml::table parse(std::string_view text, const std::string& file) {
@@ -105,9 +129,11 @@ toml::table parse(std::string_view text, const std::string& file) {
 void parse_override_value(const std::string& key, const std::string& text, toml::table& holder) {
   try {
     holder = toml::parse("value = " + text);
-    return;
+    if (holder.size() == 1) return;
+    throw ConfigError({.file = "--set", .key = key, .value = "several lines", .allowed = "one KEY=VALUE each"});
   } catch (const toml::parse_error& e) {
-    if (text.find_first_of("\"'[{") == 0 || text.find('\n') != std::string::npos)
+    const bool long_number = text.find_first_not_of("+-_0123456789") == std::string::npos && text.size() > 10;
+    if (text.find_first_of("\"'[{") == 0 || text.find('\n') != std::string::npos || long_number)
       throw ConfigError(
           {.file = "--set", .key = key, .value = text, .allowed = fmt::format("not valid TOML: {}", e.description())});
   }
@@ -123,6 +149,11 @@ std::string apply_override(toml::table& root, const std::string& text) {
     return first == std::string::npos ? std::string() : s.substr(first, last - first + 1);
   };
   const std::string key = trim(text.substr(0, equals));
+  if (("." + key + ".").find("..") != std::string::npos)
+    throw ConfigError(
+        {.file = "--set", .value = text, .allowed = "a part of the key is empty: expected such as layout.pp=2"});
+  if (first_not_utf8(text) < text.size())
+    throw ConfigError({.file = "--set", .value = text, .allowed = "not UTF-8"});
   toml::table holder;
   parse_override_value(key, trim(text.substr(equals + 1)), holder);
 
@@ -158,12 +189,7 @@ ConfigTable ConfigTable::from_text(std::string_view text, std::string file_name,
 }
 
 ConfigTable ConfigTable::from_file(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in || std::filesystem::is_directory(path))
-    throw ConfigError({.file = path.string(), .allowed = "no such file, or it cannot be read"});
-  std::ostringstream text;
-  text << in.rdbuf();
-  return from_text(text.str(), path.string(), overrides);
+  return from_text(read_file(path), path.string(), overrides);
 }
 
 bool ConfigTable::has(std::string_view key) const {
@@ -172,6 +198,19 @@ bool ConfigTable::has(std::string_view key) const {
 
 bool ConfigTable::overridden(std::string_view key) const {
   return node_->file_of(dotted(key)) == "--set";
+}
+
+std::vector<std::string> ConfigTable::given() const {
+  std::vector<std::string> out;
+  const auto collect = [&](const auto& self, const toml::table& table, const std::string& prefix) -> void {
+    for (const auto& [name, value] : table)
+      if (const toml::table* inner = value.as_table())
+        self(self, *inner, prefix + std::string(name.str()) + ".");
+      else
+        out.push_back(prefix + std::string(name.str()));
+  };
+  if (node_->table) collect(collect, *node_->table, node_->prefix);
+  return out;
 }
 
 const std::string& ConfigTable::file() const {
@@ -215,7 +254,7 @@ std::int64_t ConfigTable::integer_or(std::string_view key, std::int64_t otherwis
   const auto* value = found->as_integer();
   if (!value) node_->error(key, show(*found), expected("an integer", *found));
   if (value->get() < at_least || value->get() > at_most)
-    node_->error(key, show(*found), range<std::int64_t>(at_least, at_most, INT64_MIN, INT64_MAX));
+    node_->error(key, show(*found), range<std::int64_t>(value->get(), at_least, at_most, INT64_MIN, INT64_MAX));
   return value->get();
 }
 
@@ -229,11 +268,18 @@ double ConfigTable::number_or(std::string_view key, double otherwise, double at_
   const toml::node* found = node_->find(key);
   if (!found) return otherwise;
   if (!found->is_number()) node_->error(key, show(*found), expected("a number", *found));
-  const double value = *found->value<double>();
-  // Not-a-number fails both comparisons, so the test is for what is allowed.
-  if (!(value >= at_least && value <= at_most))
-    node_->error(key, show(*found), range(at_least, at_most, -1e300, 1e300));
+  const double value = as_double(*found);
+  check_number(key, value, at_least, at_most);
   return value;
+}
+
+void ConfigTable::check_number(std::string_view key, double value, double at_least, double at_most) const {
+  const std::string shown = show(*node_->find(key));
+  if (std::isnan(value)) node_->error(key, shown, "must be a number");
+  if (!(value >= at_least && value <= at_most))
+    node_->error(key, shown, range(value, at_least, at_most, -largest_number, largest_number));
+  if (value != 0 && std::abs(value) < smallest_number)
+    node_->error(key, shown, fmt::format("must be 0 or at least {} in magnitude", smallest_number));
 }
 
 double ConfigTable::number(std::string_view key, double at_least, double at_most) {
@@ -283,16 +329,30 @@ std::vector<T> ConfigTable::list_or(std::string_view key, std::vector<T> otherwi
   for (const toml::node& element : *array) {
     const bool right = std::is_same_v<T, double> ? element.is_number() : element.is_value() && element.is<T>();
     if (!right) node_->error(key, show(*found), fmt::format("expected {}, found {} in it", wanted, type_name(element)));
-    out.push_back(*element.value<T>());
+    if constexpr (std::is_same_v<T, double>)
+      out.push_back(as_double(element));
+    else
+      out.push_back(*element.value<T>());
   }
   return out;
 }
 
-std::vector<std::int64_t> ConfigTable::integers_or(std::string_view key, std::vector<std::int64_t> otherwise) {
-  return list_or(key, std::move(otherwise), "an array of integers");
+std::vector<std::int64_t> ConfigTable::integers_or(std::string_view key, std::vector<std::int64_t> otherwise,
+                                                   std::int64_t at_least, std::int64_t at_most) {
+  const auto out = list_or(key, std::move(otherwise), "an array of integers");
+  if (has(key))
+    for (const std::int64_t value : out)
+      if (value < at_least || value > at_most)
+        fail(key, fmt::format("holds {}: each {}", value,
+                              range<std::int64_t>(value, at_least, at_most, INT64_MIN, INT64_MAX)));
+  return out;
 }
-std::vector<double> ConfigTable::numbers_or(std::string_view key, std::vector<double> otherwise) {
-  return list_or(key, std::move(otherwise), "an array of numbers");
+std::vector<double> ConfigTable::numbers_or(std::string_view key, std::vector<double> otherwise, double at_least,
+                                            double at_most) {
+  const auto out = list_or(key, std::move(otherwise), "an array of numbers");
+  if (has(key))
+    for (const double value : out) check_number(key, value, at_least, at_most);
+  return out;
 }
 std::vector<std::string> ConfigTable::strings_or(std::string_view key, std::vector<std::string> otherwise) {
   return list_or(key, std::move(otherwise), "an array of strings");
@@ -341,6 +401,8 @@ void ConfigTable::finish() const {
       std::vector<std::string> known;
       const auto top = node_->document->top.lock();
       (top ? top.get() : node_.get())->known_keys(known);
+      // The table that the key stands in is no suggestion.
+      std::erase_if(known, [&](const std::string& k) { return dotted(key).starts_with(k + "."); });
       const std::string nearest = nearest_key(dotted(key), known);
       node_->error(key, show(value),
                    nearest.empty() ? "unknown key" : fmt::format("unknown key; did you mean {}?", nearest));

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "base/errors.h"
+#include "base/read_file.h"
+#include "base/utf8.h"
 
 namespace trireme {
 namespace {
@@ -72,21 +72,24 @@ class Splitter {
 }  // namespace
 
 CsvTable CsvTable::from_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw ConfigError({.file = path.string(), .allowed = "no such file, or it cannot be read"});
-  std::ostringstream text;
-  text << in.rdbuf();
-  return from_text(text.str(), path.string());
+  return from_text(read_file(path), path.string());
 }
 
 CsvTable CsvTable::from_text(std::string_view text, std::string file_name) {
   CsvTable table;
   table.file_ = std::move(file_name);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
+  if (const std::size_t at = first_not_utf8(text); at < text.size())
+    throw ConfigError({.file = table.file_,
+                       .key = fmt::format("line {}", 1 + std::ranges::count(text.substr(0, at), '\n')),
+                       .allowed = "not UTF-8: save the table in that encoding"});
   Splitter splitter(text, table.file_);
   int line = 0;
   if (!splitter.next(table.columns_, line))
     throw ConfigError({.file = table.file_, .allowed = "is empty: expected a line of column names"});
+  for (const std::string& name : table.columns_)
+    if (!name.empty() && std::ranges::count(table.columns_, name) > 1)
+      throw ConfigError({.file = table.file_, .key = name, .allowed = "two columns have this name"});
   std::vector<std::string> fields;
   while (splitter.next(fields, line)) {
     if (fields.size() != table.columns_.size())

@@ -21,7 +21,10 @@ void read_experts(const HfReader& hf, ModelSpec& spec) {
   MoeSpec& m = spec.moe;
   m.num_experts = hf.required(hf.has("num_local_experts") ? "num_local_experts" : "n_routed_experts");
   m.expert_ffn = hf.required("moe_intermediate_size");
-  m.shared_ffn = hf.integer("n_shared_experts", 0) * m.expert_ffn;
+  const std::int64_t shared_ffn = std::int64_t{hf.integer("n_shared_experts", 0)} * m.expert_ffn;
+  hf.refuse_unless(shared_ffn >= 0 && shared_ffn <= largest_width, "n_shared_experts",
+                   fmt::format("times moe_intermediate_size must lie in [0, {}]", largest_width));
+  m.shared_ffn = static_cast<int>(shared_ffn);
   m.router.top_k = hf.required("num_experts_per_tok");
   m.router.scale = hf.get<double>("routed_scaling_factor", 1.0);
   m.router.num_groups = hf.integer("n_group", 1);

@@ -48,6 +48,9 @@ void read_hf_common(const HfReader& hf, ModelSpec& spec) {
   spec.vocab_size = size("vocab_size", static_cast<int>(spec.vocab_size));
   spec.hidden = size("hidden_size", spec.hidden);
   spec.num_layers = size("num_hidden_layers", spec.num_layers);
+  // What follows makes lists of the layers.
+  hf.refuse_unless(spec.num_layers >= 1 && spec.num_layers <= most_layers, "num_hidden_layers",
+                   fmt::format("must lie in [1, {}]", most_layers));
   a.num_heads = size("num_attention_heads", a.num_heads);
   a.num_kv_heads = hf.integer("num_key_value_heads", a.num_kv_heads > 0 ? a.num_kv_heads : a.num_heads);
   // Absent and null both mean the quotient.

@@ -1,5 +1,7 @@
 // Typed access to a Hugging Face config.json, and the keys that its families share.
 #pragma once
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -32,6 +34,10 @@ class HfReader {
                        : std::is_integral_v<T>          ? value.is_number_integer()
                                                         : value.is_number();
     if (!right) fail(key, fmt::format("has the wrong type ({})", value.type_name()));
+    if constexpr (std::is_same_v<T, int>) {
+      const double size = value.get<double>();
+      if (std::abs(size) > INT32_MAX) fail(key, fmt::format("must be at most {}", INT32_MAX));
+    }
     return value.get<T>();
   }
   int integer(const char* key, int otherwise) const { return get<int>(key, otherwise); }

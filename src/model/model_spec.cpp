@@ -1,9 +1,9 @@
 #include "model/model_spec.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "base/errors.h"
+#include "base/read_file.h"
 #include "model/hf_config.h"
 
 namespace trireme::model {
@@ -79,11 +79,10 @@ ModelSpec load_model(const std::filesystem::path& path, const std::vector<std::s
     return spec;
   };
   if (path.extension() != ".json") return read(ConfigTable::from_file(path, overrides));
-  std::ifstream in(path);
-  if (!in) throw ConfigError({.file = path.string(), .allowed = "no such file, or it cannot be read"});
+  const std::string text = read_file(path);
   nlohmann::json config;
   try {
-    config = nlohmann::json::parse(in);
+    config = nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& e) {
     throw ConfigError({.file = path.string(), .allowed = fmt::format("not valid JSON: {}", e.what())});
   }

@@ -15,6 +15,10 @@ namespace trireme::model {
 // Where an imported config came from; export writes the same family.
 enum class Family { trireme, mixtral, qwen3_moe };
 
+// No model is larger; products of a few sizes stay whole numbers, and a list of the layers short.
+inline constexpr int most_layers = 10'000, most_experts = 1 << 20, largest_width = 1 << 24;
+inline constexpr double most_parameters = 9007199254740992.0;  // 2^53: beyond, a double can't count them
+
 enum class Activation { silu, gelu, squared_relu };
 enum class NormKind { rms, layer };  // a layer norm has a bias
 

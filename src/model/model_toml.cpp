@@ -7,8 +7,7 @@
 namespace trireme::model {
 namespace {
 
-constexpr double unbounded = 1e300;
-constexpr double smallest = 1e-300;  // in place of "positive"
+constexpr double smallest = smallest_number;  // in place of "positive"
 
 template <class E>
 using Name = std::pair<std::string_view, E>;
@@ -45,15 +44,13 @@ class Reader {
   void required(std::string_view key, auto& field) {
     field = static_cast<std::remove_reference_t<decltype(field)>>(table_.integer(key, 1, INT32_MAX));
   }
-  void number(std::string_view key, double& field, double at_least = -unbounded) {
-    field = table_.number_or(key, field, at_least, unbounded);
+  void number(std::string_view key, double& field, double at_least = -largest_number) {
+    field = table_.number_or(key, field, at_least);
   }
   void boolean(std::string_view key, bool& field) { field = table_.boolean_or(key, field); }
   void text(std::string_view key, std::string& field) { field = table_.string_or(key, field); }
   void integers(std::string_view key, std::vector<int>& field) {
-    const std::vector<std::int64_t> found = table_.integers_or(key, {field.begin(), field.end()});
-    for (const std::int64_t value : found)
-      if (value < 0 || value > INT32_MAX) table_.fail(key, "entries must be integers of at least 0");
+    const std::vector<std::int64_t> found = table_.integers_or(key, {field.begin(), field.end()}, 0, INT32_MAX);
     field.assign(found.begin(), found.end());
   }
   template <class E, std::size_t N>

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <initializer_list>
 
 #include "base/errors.h"
 #include "model/model_spec.h"
@@ -13,6 +14,50 @@ struct Check {
       throw ConfigError({.file = file, .key = key, .value = fmt::format("{}", value), .allowed = std::move(allowed)});
   }
 };
+
+// Sizes beyond any model's, whose products would overflow: `sizes` multiply to a width.
+void check_width(const Check& require, const char* key, std::initializer_list<int> sizes) {
+  double width = 1;
+  for (const int size : sizes) width *= size;
+  require(width <= largest_width, key, *sizes.begin(),
+          sizes.size() == 1 ? fmt::format("must be at most {}", largest_width)
+                            : fmt::format("makes a width of {:.0f}: at most {}", width, largest_width));
+}
+
+void check_sizes(const Check& require, const ModelSpec& spec) {
+  const AttentionSpec& a = spec.attention;
+  const MoeSpec& m = spec.moe;
+  const LinearMixerSpec& l = spec.linear;
+  require(spec.num_layers <= most_layers, "model.num_layers", spec.num_layers,
+          fmt::format("must be at most {}", most_layers));
+  require(spec.mtp_depth <= most_layers, "model.mtp_depth", spec.mtp_depth,
+          fmt::format("must be at most {}", most_layers));
+  require(m.num_experts <= most_experts, "model.moe.num_experts", m.num_experts,
+          fmt::format("must be at most {}", most_experts));
+  check_width(require, "model.hidden", {spec.hidden, spec.residual_streams});
+  check_width(require, "model.dense_ffn", {spec.dense_ffn});
+  check_width(require, "model.moe.expert_ffn", {m.expert_ffn});
+  check_width(require, "model.moe.shared_ffn", {m.shared_ffn});
+  check_width(require, "model.moe.latent_dim", {m.latent_dim});
+  check_width(require, "model.attention.num_heads", {a.num_heads, a.head_dim});
+  check_width(require, "model.attention.v_head_dim", {a.v_head_dim, a.num_heads});
+  check_width(require, "model.attention.q_lora_rank", {a.q_lora_rank});
+  check_width(require, "model.attention.kv_lora_rank", {a.kv_lora_rank});
+  check_width(require, "model.attention.qk_nope_dim", {a.qk_nope_dim});
+  check_width(require, "model.attention.qk_rope_dim", {a.qk_rope_dim});
+  check_width(require, "model.attention.o_lora_rank", {a.o_lora_rank, a.o_groups});
+  check_width(require, "model.attention.index_heads", {a.index_heads, a.index_head_dim});
+  check_width(require, "model.learned_positions", {spec.learned_positions});
+  check_width(require, "model.linear.num_heads", {l.num_heads, l.head_dim});
+  check_width(require, "model.linear.num_groups", {l.num_groups, l.state_dim});
+  check_width(require, "model.linear.conv_width", {l.conv_width});
+  // An upper bound of the largest terms; the widths above bound the rest.
+  const double feed_forward = 3.0 * spec.hidden * (double(m.num_experts) * m.expert_ffn + m.shared_ffn + spec.dense_ffn);
+  const double parameters = (double(spec.num_layers) + spec.mtp_depth) * feed_forward +
+                            2.0 * static_cast<double>(spec.vocab_size) * spec.hidden;
+  require(parameters <= most_parameters, "model", fmt::format("about {:.3g} parameters", parameters),
+          fmt::format("at most {:.0f} are counted", most_parameters));
+}
 
 void check_rotation(const Check& require, const ModelSpec& spec) {
   const AttentionSpec& a = spec.attention;
@@ -51,6 +96,8 @@ void check_attention(const Check& require, const ModelSpec& spec) {
   require(a.num_heads >= 1, "model.attention.num_heads", a.num_heads, "must be at least 1");
   require(a.num_kv_heads >= 1 && a.num_heads % a.num_kv_heads == 0, "model.attention.num_kv_heads", a.num_kv_heads,
           fmt::format("must divide model.attention.num_heads ({})", a.num_heads));
+  require(a.kind != AttentionKind::latent || a.qk_nope_dim + a.qk_rope_dim >= 1, "model.attention.qk_nope_dim",
+          a.qk_nope_dim, "latent attention needs the sizes of a head: qk_nope_dim and qk_rope_dim");
   require(a.head_dim >= 1, "model.attention.head_dim", a.head_dim, "must be at least 1");
   require(a.v_head_dim >= 0, "model.attention.v_head_dim", a.v_head_dim, "must not be negative");
   require(a.q_lora_rank >= 0, "model.attention.q_lora_rank", a.q_lora_rank, "must not be negative");
@@ -141,7 +188,8 @@ void check_moe(const Check& require, const ModelSpec& spec) {
 
 void validate(const ModelSpec& spec, const std::string& file) {
   const Check require{file};
-  require(spec.vocab_size >= 1, "model.vocab_size", spec.vocab_size, "must be at least 1");
+  require(spec.vocab_size >= 1 && spec.vocab_size <= INT32_MAX, "model.vocab_size", spec.vocab_size,
+          fmt::format("must lie in [1, {}]", INT32_MAX));
   require(spec.hidden >= 1, "model.hidden", spec.hidden, "must be at least 1");
   require(spec.num_layers >= 1, "model.num_layers", spec.num_layers, "must be at least 1");
   require(spec.num_dense_layers >= 0 && spec.num_dense_layers <= spec.num_layers, "model.num_dense_layers",
@@ -151,6 +199,7 @@ void validate(const ModelSpec& spec, const std::string& file) {
   require(spec.learned_positions >= 0, "model.learned_positions", spec.learned_positions, "must not be negative");
   require(spec.residual_streams >= 1, "model.residual_streams", spec.residual_streams, "must be at least 1");
   require(spec.mtp_depth >= 0, "model.mtp_depth", spec.mtp_depth, "must not be negative");
+  check_sizes(require, spec);
   check_attention(require, spec);
   check_hybrid(require, spec);
   if (spec.moe.num_experts != 0) check_moe(require, spec);

@@ -1,11 +1,10 @@
 #include "plan/run_spec.h"
 
 #include <algorithm>
-#include <fstream>
 #include <numeric>
-#include <sstream>
 
 #include "base/errors.h"
+#include "base/read_file.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/pipeline/generators.h"
 #include "plan/runnable.h"
@@ -52,7 +51,7 @@ LayoutSpec read_layout(ConfigTable t, const std::vector<std::string>& patterns) 
   s.dp = static_cast<int>(t.integer_or("dp", s.dp, 0, 1 << 20));
   s.ep = static_cast<int>(t.integer_or("ep", s.ep, 1, 1 << 20));
   s.schedule = one_of_names(t, "schedule", s.schedule, schedule_names());
-  s.stage_layers = t.integers_or("stage_layers", {});
+  s.stage_layers = t.integers_or("stage_layers", {}, 0, 1 << 20);
   s.all_to_all = one_of_names(t, "all_to_all", s.all_to_all, patterns);
   s.bucket_MiB = t.number_or("bucket_MiB", s.bucket_MiB, 1e-6, 1e6);
   s.tp = static_cast<int>(t.integer_or("tp", s.tp, 1, 1 << 20));
@@ -247,12 +246,7 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
 }
 
 RunSpec load_run(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in || fs::is_directory(path))
-    throw ConfigError({.file = path.string(), .allowed = "no such file, or it cannot be read"});
-  std::ostringstream text;
-  text << in.rdbuf();
-  return parse_run(text.str(), path.string(), overrides);
+  return parse_run(read_file(path), path.string(), overrides);
 }
 
 std::string to_toml(const RunSpec& run) {

@@ -1,14 +1,12 @@
 #include "platform/platform_file.h"
 
-#include <fstream>
-#include <sstream>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/atomic_file.h"
 #include "base/config_table.h"
 #include "base/errors.h"
+#include "base/read_file.h"
 #include "base/units.h"
 #include "platform/datasheet_file.h"
 #include "platform/platform_checks.h"
@@ -192,13 +190,8 @@ PlatformSpec parse_platform_json(const std::string& text, const std::string& fil
 }
 
 PlatformSpec load_platform(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in || std::filesystem::is_directory(path))
-    throw ConfigError({.file = path.string(), .allowed = "no such file, or it cannot be read"});
-  std::ostringstream text;
-  text << in.rdbuf();
-  return path.extension() == ".json" ? parse_platform_json(text.str(), path.string())
-                                     : parse_platform(text.str(), path.string());
+  const std::string text = read_file(path);
+  return path.extension() == ".json" ? parse_platform_json(text, path.string()) : parse_platform(text, path.string());
 }
 
 namespace {

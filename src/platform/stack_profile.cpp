@@ -1,8 +1,6 @@
 #include "platform/stack_profile.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/config_table.h"
 #include "base/errors.h"
+#include "base/read_file.h"
 
 namespace trireme::platform {
 
@@ -133,12 +132,7 @@ StackProfile parse_stack_profile(const std::string& toml, const std::string& fil
 }
 
 StackProfile load_stack_profile(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in || std::filesystem::is_directory(path))
-    throw ConfigError({.file = path.string(), .allowed = "no such file, or it cannot be read"});
-  std::ostringstream text;
-  text << in.rdbuf();
-  return parse_stack_profile(text.str(), path.string());
+  return parse_stack_profile(read_file(path), path.string());
 }
 
 std::string to_toml(const StackProfile& p) {

@@ -1,6 +1,9 @@
 #include "base/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -63,6 +66,41 @@ TEST_F(AtomicFileTest, AnUnwritablePlaceIsNamed) {
     EXPECT_NE(std::string(e.what()).find((folder_ / "missing" / "a").string()), std::string::npos) << e.what();
     EXPECT_EQ(e.code(), std::errc::no_such_file_or_directory);
   }
+}
+
+TEST_F(AtomicFileTest, AFolderIsRefusedBeforeAnythingIsWritten) {
+  try {
+    check_writable(folder_);
+    FAIL() << "no exception";
+  } catch (const std::system_error& e) {
+    EXPECT_EQ(e.code(), std::errc::is_a_directory);
+  }
+  check_writable(folder_ / "new");
+  EXPECT_EQ(files(), 0);
+}
+
+TEST_F(AtomicFileTest, ALinkStaysALink) {
+  write_file_atomically(folder_ / "a", "old");
+  fs::create_symlink("a", folder_ / "link");
+  write_file_atomically(folder_ / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(read(folder_ / "a"), "new");
+  EXPECT_EQ(files(), 2);
+}
+
+// A pipe stands for devices: a test that fails must not replace /dev/null.
+TEST_F(AtomicFileTest, WhatIsNoFileIsWrittenStraight) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  write_file_atomically(pipe, "text");
+  char got[8] = {};
+  EXPECT_EQ(::read(reader, got, sizeof got), 4);
+  EXPECT_STREQ(got, "text");
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(files(), 1);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST(ConfigTable, WrongTypeNamesBothTypes) {
   EXPECT_EQ(error_of([&] { t.boolean_or("c", true); }), "r.toml: c = 1: expected true or false, found an integer");
   EXPECT_EQ(error_of([&] { t.string("c"); }), "r.toml: c = 1: expected a string, found an integer");
   EXPECT_EQ(error_of([&] { t.integers_or("d", {}); }),
-            "r.toml: d = [ 1, 'x' ]: expected an array of integers, found a string in it");
+            "r.toml: d = [ 1, \"x\" ]: expected an array of integers, found a string in it");
   EXPECT_EQ(error_of([&] { t.table("c"); }), "r.toml: c = 1: expected a table, found an integer");
   EXPECT_EQ(error_of([&] { t.number("e"); }), "r.toml: e = {}: expected a number, found a table");
 }
@@ -81,7 +81,7 @@ TEST(ConfigTable, RangesMissingKeysAndChoices) {
   EXPECT_EQ(error_of([&] { t.integer("a", 1); }), "r.toml: a = 0: must be at least 1");
   EXPECT_EQ(error_of([&] { t.integer("a", 1, 5); }), "r.toml: a = 0: must lie in [1, 5]");
   EXPECT_EQ(error_of([&] { t.number("a", -2.0, -0.5); }), "r.toml: a = 0: must lie in [-2, -0.5]");
-  EXPECT_EQ(error_of([&] { t.number("x", 0.0); }), "r.toml: x = nan: must be at least 0");
+  EXPECT_EQ(error_of([&] { t.number("x", 0.0); }), "r.toml: x = nan: must be a number");
   EXPECT_EQ(error_of([&] {
               t.one_of_or("k", "cosine", {"cosine", "wsd"});
             }),
@@ -121,7 +121,47 @@ TEST(ConfigTable, OverrideErrorsNameTheCommandLine) {
   EXPECT_THAT(error_of([&] { table("name=\"x"); }), ::testing::StartsWith("--set: name = \"x: not valid TOML"));
 }
 
+// 9223372036854775807 is no double: it reads as the nearest one.
+TEST(ConfigTable, NumbersAreFiniteAndWithinReason) {
+  auto t = ConfigTable::from_text(
+      "large = 9223372036854775807\nx = inf\ny = 1e31\nz = 1e-31\nlist = [1, nan]\nbelow = [1, -2]\nn = [1, 7]\n"
+      "long = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25]\n",
+      "r.toml");
+  EXPECT_EQ(t.number("large"), 9223372036854775808.0);
+  EXPECT_EQ(error_of([&] { t.number("x", 0); }), "r.toml: x = inf: must be at most 1e+30");
+  EXPECT_EQ(error_of([&] { t.number("y"); }), "r.toml: y = 1e+31: must be at most 1e+30");
+  EXPECT_EQ(error_of([&] { t.number("z"); }), "r.toml: z = 1e-31: must be 0 or at least 1e-30 in magnitude");
+  EXPECT_EQ(error_of([&] { t.numbers_or("list", {}); }), "r.toml: list = [ 1, nan ]: must be a number");
+  EXPECT_EQ(error_of([&] { t.numbers_or("below", {}, 0); }), "r.toml: below = [ 1, -2 ]: must be at least 0");
+  EXPECT_EQ(error_of([&] { t.integers_or("n", {}, 0, 5); }), "r.toml: n = [ 1, 7 ]: holds 7: each must lie in [0, 5]");
+  EXPECT_THAT(t.integers_or("absent", {9}, 0, 5), ElementsAre(9));  // a default is the caller's
+  EXPECT_THAT(error_of([&] { t.string("long"); }), ::testing::HasSubstr(", ... ]: expected a string"));
+}
+
+TEST(ConfigTable, ErrorsAreOneLine) {
+  auto t = ConfigTable::from_text("a = [\n  1,\n  [2, \"x\\ny\"],\n]\nb = \"\"\"two\nlines\"\"\"\n", "r.toml");
+  EXPECT_EQ(error_of([&] { t.integer("a"); }), "r.toml: a = [ 1, [ 2, \"x y\" ] ]: expected an integer, found an array");
+  EXPECT_EQ(error_of([&] { t.integer("b"); }), "r.toml: b = \"two lines\": expected an integer, found a string");
+}
+
+TEST(ConfigTable, OverridesThatSayLessOrMoreThanOneKey) {
+  const auto error = [](const char* o) { return error_of([&] { ConfigTable::from_text(kText, "r.toml", {o}); }); };
+  for (const char* o : {"layout.=1", ".pp=1", "layout..pp=1", ".=1"})
+    EXPECT_EQ(error(o), fmt::format("--set: {}: a part of the key is empty: expected such as layout.pp=2", o))
+        << o;
+  EXPECT_EQ(error("layout.pp=2\nsteps=4"), "--set: layout.pp = several lines: one KEY=VALUE each");
+  EXPECT_THAT(error("steps=99999999999999999999"), ::testing::StartsWith("--set: steps = 99999999999999999999: not valid"));
+  EXPECT_EQ(error("name=\xff"), "--set: name=\xff: not UTF-8");
+}
+
+TEST(ConfigTable, GivenKeysReachIntoTables) {
+  const auto t = ConfigTable::from_text("", "--set", {"layout={pp=2, overlap={experts=true}}", "batch.micro_batch=1"});
+  EXPECT_THAT(t.given(), ::testing::UnorderedElementsAre("layout.pp", "layout.overlap.experts", "batch.micro_batch"));
+}
+
 TEST(ConfigTable, BadFiles) {
+  EXPECT_EQ(error_of([] { ConfigTable::from_file("/"); }), "/: is a folder: expected a file");
+  EXPECT_EQ(error_of([] { ConfigTable::from_file("/dev/zero"); }), "/dev/zero: is longer than 128 MiB");
   EXPECT_EQ(error_of([] { ConfigTable::from_file("/nonexistent/r.toml"); }),
             "/nonexistent/r.toml: no such file, or it cannot be read");
   EXPECT_THAT(error_of([] { ConfigTable::from_text("a = 1\nb = = 2\n", "r.toml"); }),

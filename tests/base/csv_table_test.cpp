@@ -63,6 +63,11 @@ TEST(CsvTable, BrokenFilesAreNamed) {
   EXPECT_EQ(error_of([] { CsvTable::from_text("a\n\"x\"y\n", "t.csv"); }),
             "t.csv: line 2: text behind a closing quote: quote the whole field, or double the quote");
   EXPECT_EQ(error_of([] { CsvTable::from_file("absent.csv"); }), "absent.csv: no such file, or it cannot be read");
+  EXPECT_EQ(error_of([] { CsvTable::from_file("/"); }), "/: is a folder: expected a file");
+  EXPECT_EQ(error_of([] { CsvTable::from_text("a,b,a\n1,2,3\n", "t.csv"); }), "t.csv: a: two columns have this name");
+  EXPECT_EQ(CsvTable::from_text("a,,\n1,2,3\n", "t.csv").num_rows(), 1u);
+  EXPECT_EQ(error_of([] { CsvTable::from_text("a\nb\ncaf\xe9\n", "t.csv"); }),
+            "t.csv: line 3: not UTF-8: save the table in that encoding");
 }
 
 }  // namespace

@@ -41,7 +41,9 @@ sim::ExpertLoad read_load(ConfigTable t, int num_experts) {
   sim::ExpertLoad load;
   load.cv = t.number_or("cv", 0, 0, 100);
   load.cold_start_cv = t.number_or("cold_start_cv", 0, 0, 100);
-  load.counts = t.numbers_or("counts", {});
+  load.counts = t.numbers_or("counts", {}, 0);
+  if (!load.counts.empty() && std::ranges::all_of(load.counts, [](double n) { return n == 0; }))
+    t.fail("counts", "at least one expert must get rows");
   if (!load.counts.empty() && static_cast<int>(load.counts.size()) != num_experts)
     t.fail("counts", fmt::format("one number for each of the {} experts", num_experts));
   return load;
@@ -99,14 +101,7 @@ GivenValues read_question(const model::ModelSpec& model, int num_devices, const 
   s.execution = read_execution(table.table("execution"));
   out.memory_profile = table.string_or("memory_profile", "");
   table.finish();
-  for (const std::string& o : overrides) {
-    const std::string key = key_of(o);
-    out.given.insert(key);
-    // An inline table gives all of its keys.
-    if (key == "layout.overlap")
-      for (const char* part : {"gradients", "parameters", "tensor", "experts", "pipeline"})
-        out.given.insert(key + "." + part);
-  }
+  for (const std::string& key : table.given()) out.given.insert(key);
   // Zero lets the data degree follow, as in a run's file.
   if (s.layout.dp == 0) out.given.erase("layout.dp");
   // The search chooses the pattern that a run would.
