@@ -3,8 +3,10 @@
 #include <memory>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "base/atomic_file.h"
+#include "base/errors.h"
 #include "base/log.h"
 #include "search/validation/calibration.h"
 #include "search/validation/calibration_report.h"
@@ -22,8 +24,20 @@ struct Options {
   bool json = false, no_models = false;
 };
 
+void refuse_without_times(const std::vector<search::PreparedRow>& rows, const std::vector<std::string>& files) {
+  std::string reason;
+  for (const search::PreparedRow& p : rows) {
+    if (p.resolved.skipped.empty() && p.is_time()) return;
+    if (reason.empty() && !p.resolved.skipped.empty())
+      reason = fmt::format(" (row {}: {})", p.row.id, p.resolved.skipped);
+  }
+  throw ConfigError({.file = fmt::format("{}", fmt::join(files, ", ")),
+                     .allowed = "none of its rows has a speed that can be predicted" + reason});
+}
+
 void calibrate_command(const Options& o, const Context& context) {
   const PublishedRows rows(context, o.rows, o.models);
+  refuse_without_times(rows.prepared(), o.rows);
   if (!o.out.empty()) check_writable(o.out);
   auto calibration = search::calibrate(
       rows.prepared(), {.leave_models_out = !o.no_models, .folds = o.folds, .progress = [](const std::string& text) {

@@ -4,6 +4,7 @@
 #include "parallel/stage_context.h"
 #include "train/checkpoint/hf_export.h"
 #include "trireme/commands.h"
+#include "trireme/positive_number.h"
 
 namespace trireme::apps {
 
@@ -39,7 +40,7 @@ void add_convert_command(CLI::App& app, Context&) {
   c->add_option("--to-hf", options->to_hf, "Folder to write: config.json and safetensors")->required();
   c->add_option("--family", options->family, "mixtral or qwen3_moe (default: the one that can express the model)");
   c->add_option("--dtype", options->dtype, "float32, bfloat16, ... (default: as stored)");
-  c->add_option("--shard-GB", options->shard_GB, "Largest file")->capture_default_str()->check(CLI::PositiveNumber);
+  c->add_option("--shard-GB", options->shard_GB, "Largest file")->capture_default_str()->check(positive_number());
   c->callback([options] { run(*options); });
 }
 

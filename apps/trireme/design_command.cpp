@@ -14,6 +14,7 @@
 #include "search/design/design.h"
 #include "trireme/commands.h"
 #include "trireme/layout_report.h"
+#include "trireme/positive_number.h"
 
 namespace trireme::apps {
 
@@ -153,6 +154,8 @@ void design_command(const Options& o, const Context& context) {
     fail("--flops", fmt::format("{}", o.flops), "needs --tokens: the tokens that they are for");
   if ((o.total_B > 0) == (o.flops > 0))
     fail("--params", fmt::format("{}", o.total_B), "either --params or --flops is the budget");
+  if (o.active_B > o.total_B && o.total_B > 0)
+    fail("--active", fmt::format("{}", o.active_B), "a part of --params: at most as many");
   for (const std::string& s : o.question.set)
     if (s.starts_with("model."))
       fail("--set", s, "a key of the layout, the batch or the precision: the model is what is designed");
@@ -197,11 +200,11 @@ void add_design_command(CLI::App& app, Context& context) {
   CLI::App* c = app.add_subcommand("design", "Find the architectures of a budget that train fastest on a machine.");
   add_question_options(*c, options->question);
   c->add_option("--set", options->question.set, "KEY=VALUE...: fix a key of the layout, the batch or the precision");
-  c->add_option("--params", options->total_B, "budget: parameters in billions")->check(CLI::PositiveNumber);
-  c->add_option("--active", options->active_B, "of them used by a token, in billions")->check(CLI::PositiveNumber);
+  c->add_option("--params", options->total_B, "budget: parameters in billions")->check(positive_number());
+  c->add_option("--active", options->active_B, "of them used by a token, in billions")->check(positive_number());
   c->add_option("--flops", options->flops, "budget: FLOPs of the whole training, with --tokens")
-      ->check(CLI::PositiveNumber);
-  c->add_option("--tokens", options->tokens, "of the whole training")->check(CLI::PositiveNumber);
+      ->check(positive_number());
+  c->add_option("--tokens", options->tokens, "of the whole training")->check(positive_number());
   c->add_option("--tolerance", options->tolerance, "of the budget")
       ->check(CLI::Range(0.001, 0.5))
       ->capture_default_str();

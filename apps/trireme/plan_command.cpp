@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 
@@ -16,6 +18,7 @@
 #include "trireme/commands.h"
 #include "trireme/layout_plan.h"
 #include "trireme/platform_choice.h"
+#include "trireme/positive_number.h"
 #include "trireme/run_plan.h"
 
 namespace trireme::apps {
@@ -31,10 +34,10 @@ struct Options {
 };
 
 int number_of_ranks(const plan::RunSpec& run) {
-  if (run.layout.dp > 0) return run.layout.pp * run.layout.dp;
-  const int ranks = run.layout.pp * run.layout.ep;
-  spdlog::info("neither --ranks nor layout.dp is given: planning for pp x ep = {} ranks", ranks);
-  return ranks;
+  const std::int64_t ranks = std::int64_t{run.layout.pp} * (run.layout.dp > 0 ? run.layout.dp : run.layout.ep);
+  if (run.layout.dp == 0)
+    spdlog::info("neither --ranks nor layout.dp is given: planning for pp x ep = {} ranks", ranks);
+  return static_cast<int>(std::min<std::int64_t>(ranks, INT32_MAX));
 }
 
 void print_terms(const sim::Priced& priced) {
@@ -85,7 +88,7 @@ void add_plan_command(CLI::App& app, Context& context) {
   add_question_options(*command, layout.question);
   command->add_option("--set", options->set, "KEY=VALUE...: override a key of the run, or fix one of the layout; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--ranks", options->ranks, "RUN: number of ranks (default: layout.pp x layout.dp)")->check(CLI::PositiveNumber);
+  command->add_option("--ranks", options->ranks, "RUN: number of ranks (default: layout.pp x layout.dp)")->check(positive_number());
   command->add_option("--top", layout.top, "layouts to print")->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--threads", layout.threads, "of the search (default: all cores)")->check(CLI::Range(1, 1024));
   command->add_flag("--pareto", layout.pareto, "also search less memory, and other numbers of devices");

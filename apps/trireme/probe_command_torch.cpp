@@ -22,6 +22,7 @@
 #include "trireme/all_to_all_probe.h"
 #include "trireme/commands.h"
 #include "trireme/launch.h"
+#include "trireme/positive_number.h"
 #include "trireme/rank_probe.h"
 
 namespace trireme::apps {
@@ -214,7 +215,7 @@ void add_probe_command(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* c = app.add_subcommand("probe", "Measure this host into a platform file; let nothing else run meanwhile");
   c->add_option("--out", options->out, "Platform file to write (.toml or .json)")->capture_default_str();
-  c->add_option("--ranks", options->ranks, "Ranks that share the host (default: the run's, else its cores)")->check(CLI::PositiveNumber);
+  c->add_option("--ranks", options->ranks, "Ranks that share the host (default: the run's, else its cores)")->check(positive_number());
   c->add_option("--run", options->run, "Also measure the segments of this run's model, in its shapes (default: a small model's)");
   c->add_option("--set", options->set, "KEY=VALUE: override a key of the run; repeatable")->allow_extra_args(false);
   c->add_flag("--quick", options->quick, "Fewer shapes, shorter: for a first look");
@@ -222,7 +223,7 @@ void add_probe_command(CLI::App& app, Context& context) {
   c->add_flag("--links", options->links, "Only the links between ranks, on one host or many: what a message costs alone and while all talk");
   c->add_flag("--all-to-all", options->all_to_all, "Only race the all-to-all patterns over sizes, and name the one that is chosen");
   c->add_flag("--save-race", options->save_race, "Write the race's times to --out: patterns are chosen by them from then on");
-  c->add_option("--bytes", options->bytes, "Sizes of the race: bytes that a rank has for each other one")->delimiter(',')->check(CLI::PositiveNumber);
+  c->add_option("--bytes", options->bytes, "Sizes of the race: bytes that a rank has for each other one")->delimiter(',')->check(positive_number());
   c->add_option("--patterns", options->patterns, "Patterns of the race (default: all that fit the nodes)")->delimiter(',');
   c->add_option("--top-k", options->top_k, "Experts that a raced token goes to")->capture_default_str()->check(CLI::Range(1, 64));
   c->add_option("--samples", options->samples, "Samples of each pattern and size")->capture_default_str()->check(CLI::Range(3, 1000));

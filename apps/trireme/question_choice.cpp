@@ -15,6 +15,7 @@
 #include "search/layouts/question_table.h"
 #include "search/validation/stack_facts.h"
 #include "trireme/config_folder.h"
+#include "trireme/positive_number.h"
 
 namespace trireme::apps {
 
@@ -103,10 +104,10 @@ void add_question_options(CLI::App& command, QuestionOptions& o) {
                      "what software gets out of the machine: a stack profile's file or name, an entry of it "
                      "(published:torchtitan_compile), or \"uncalibrated\"");
   command.add_option("--precision", o.precision, "compute format: bfloat16, float16, float8, mxfp8, nvfp4 or float32");
-  command.add_option("--global-batch", o.global_batch, "sequences a step")->check(CLI::PositiveNumber);
-  command.add_option("--sequence", o.sequence, "tokens of a sequence")->check(CLI::PositiveNumber);
+  command.add_option("--global-batch", o.global_batch, "sequences a step")->check(positive_number());
+  command.add_option("--sequence", o.sequence, "tokens of a sequence")->check(positive_number());
   command.add_option("--memory-GiB", o.memory_GiB, "memory that a rank may need (default: all of the device's)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
 }
 
 ChosenQuestion choose_question(const QuestionOptions& o, const Context& context) {

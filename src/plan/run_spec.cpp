@@ -332,6 +332,12 @@ Mesh resolve_mesh(const RunSpec& run, int num_ranks) {
   };
   TRIREME_CHECK(num_ranks >= 1, "{} ranks", num_ranks);
   refuse_unrunnable(run);
+  if (num_ranks > most_ranks)
+    throw ConfigError({.file = run.file,
+                       .key = "ranks",
+                       .value = fmt::format("{}", num_ranks),
+                       .allowed = fmt::format("at most {} are planned action by action (`trireme plan --model` answers "
+                                              "for more)", most_ranks)});
   if (num_ranks % l.pp != 0) fail("layout.pp", l.pp, fmt::format("must divide the number of ranks ({})", num_ranks));
   const int dp = num_ranks / l.pp;
   if (l.dp != 0 && l.dp != dp)
@@ -345,6 +351,12 @@ Mesh resolve_mesh(const RunSpec& run, int num_ranks) {
     fail("batch.global_batch", run.batch.global_batch,
          fmt::format("must be a multiple of batch.micro_batch ({}) times the data-parallel ranks ({})",
                      run.batch.micro_batch, dp));
+  const std::int64_t passes = run.batch.global_batch / at_once * run.model.num_layers;
+  if (passes > most_layer_passes)
+    fail("batch.global_batch", run.batch.global_batch,
+         fmt::format("is {} micro-batches of {} layers: at most {} layer passes are planned action by action (`trireme "
+                     "plan --model` answers for more)", run.batch.global_batch / at_once, run.model.num_layers,
+                     most_layer_passes));
   // A RunSpec that was built in code has not been through parse_run.
   if (l.pp > run.model.num_layers)
     fail("layout.pp", l.pp, fmt::format("more stages than model.num_layers ({})", run.model.num_layers));

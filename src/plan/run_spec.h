@@ -101,8 +101,10 @@ std::string to_toml(const RunSpec& run);
 LayoutSpec read_layout(ConfigTable table, const std::vector<std::string>& patterns);
 
 // The mesh for this many ranks: dp follows where it is 0. ConfigError naming layout.pp / dp / ep / batch.global_batch
-// where they don't fit the ranks, the model's layers and experts, or the batch, or where the runtime can't run the layout
-// (plan/runnable.h).
+// where they don't fit the ranks, the model's layers and experts, or the batch, where the runtime can't run the layout
+// (plan/runnable.h), or where there would be more ranks or layer passes (micro-batches x layers) than a plan has.
+inline constexpr int most_ranks = 16'384;
+inline constexpr std::int64_t most_layer_passes = 1 << 18;
 Mesh resolve_mesh(const RunSpec& run, int num_ranks);
 
 }  // namespace trireme::plan

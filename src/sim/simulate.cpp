@@ -63,7 +63,8 @@ class Execution {
     std::vector<int> first_successor;               // into successors; one more than actions
     std::vector<int> successors;
     std::vector<plan::Span> spans;
-    std::vector<std::pair<int, int>> neighbours;    // (list, how many ranks of it are on this one's host)
+    int host = 0;                                   // with every rank: which host is this one's
+    std::vector<std::pair<int, int>> neighbours;    // else (list, how many ranks of it are on the host of its first rank)
     int computing = 0;                              // 1 while its compute lane works
     int messages = 0;                               // lanes whose message is on its way
   };
@@ -113,6 +114,11 @@ class Execution {
     if (o_.cores <= 0) return;
     const int ranks_of_list = o_.every_rank ? 1 : plan_.mesh.dp;
     const int per_host = o_.ranks_per_host > 0 ? o_.ranks_per_host : plan_.mesh.world();
+    if (o_.every_rank) {
+      for (std::size_t s = 0; s < lists_.size(); ++s) lists_[s].host = static_cast<int>(s) / per_host;
+      hosts_.resize(lists_.empty() ? 0 : lists_.back().host + 1);
+      return;
+    }
     for (std::size_t s = 0; s < lists_.size(); ++s) {
       const int first = static_cast<int>(s) * ranks_of_list / per_host * per_host, last = first + per_host;
       for (std::size_t t = 0; t < lists_.size(); ++t) {
@@ -125,6 +131,7 @@ class Execution {
 
   double busy_ranks(int s) const {
     double compute = 0, messages = 0;
+    if (!hosts_.empty()) compute = hosts_[lists_[s].host].computing, messages = hosts_[lists_[s].host].messages;
     for (const auto& [t, ranks] : lists_[s].neighbours) {
       compute += lists_[t].computing * ranks;
       messages += lists_[t].messages * ranks;
@@ -175,7 +182,10 @@ class Execution {
 
   void count(const Member& m, int change) {
     if (lists_[m.list].length[m.action] <= 0) return;  // takes no time, so no core either
-    (action(m).lane == Lane::compute ? lists_[m.list].computing : lists_[m.list].messages) += change;
+    List& list = lists_[m.list];
+    const bool computes = action(m).lane == Lane::compute;
+    (computes ? list.computing : list.messages) += change;
+    if (!hosts_.empty()) (computes ? hosts_[list.host].computing : hosts_[list.host].messages) += change;
   }
 
   void set_rates() {
@@ -256,6 +266,10 @@ class Execution {
   Rendezvous together_;
   std::vector<int> arrived_;  // members of each set that have started
   std::vector<List> lists_;
+  struct Host {
+    int computing = 0, messages = 0;  // sums of its lists
+  };
+  std::vector<Host> hosts_;  // with every rank: a sum for all, where adding up neighbours would take their square
   std::vector<Work> active_, done_;
   std::vector<double> slow_;
   bool rates_stale_ = true;

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -249,6 +250,57 @@ class BadPlans(Case):
         self.assertIn("memory_GBps", error)
         self.assertIn("-3350", error)
 
+    def test_options_that_are_no_numbers_are_one_line(self):
+        for option, value in (("--devices", "1e3"), ("--devices", 0), ("--devices", 2**63), ("--global-batch", -1), ("--sequence", "x")):
+            self.assertIn(option, self.refused("plan", "--model", "deepseek_v3", "--platform", "dgx_h100", "--devices", 8, option, value)
+                          if option != "--devices" else
+                          self.refused("plan", "--model", "deepseek_v3", "--platform", "dgx_h100", option, value))
+
+    def test_sizes_beyond_any_model(self):
+        for key in ("num_layers", "mtp_depth", "moe.num_experts", "residual_streams"):
+            self.assertIn("2147483647" if key != "residual_streams" else "a width of",
+                          self.refused("plan", *MOE, "--set", f"model.{key}=2147483647"))
+
+    def test_loads_that_are_none(self):
+        counts = "load.counts=[" + ",".join(["1"] * 63) + ",{}]"
+        for value in ("nan", "inf", "-1", "1e308"):
+            self.assertIn("load.counts", self.refused("plan", *MOE, "--set", counts.format(value)))
+        self.assertIn("at least one expert", self.refused("plan", *MOE, "--set", "load.counts=[" + ",".join(["0"] * 64) + "]"))
+
+    def test_an_inline_table_fixes_its_keys(self):
+        plan = Case.plan(self, *MOE, "--set", "layout={pp=1, tp=1, cp=1, ep=8, etp=1, schedule=\"1f1b\"}")
+        self.assertEqual((plan["layout"]["pp"], plan["layout"]["ep"]), (1, 8))
+
+    def test_files_that_are_none(self):
+        for option in ("--csv", "--html", "--trace"):
+            self.assertIn("cannot write", self.refused("plan", *MOE, option, self.folder / "missing" / "x"))
+            self.assertIn("cannot write", self.refused("plan", *MOE, option, self.folder))
+        # an endless device is no file; a pipe is one
+        self.assertIn("longer than", self.refused("plan", "--model", "deepseek_v3", "--platform", "dgx_h100", "--devices", 8,
+                                                  "--stack", "/dev/zero"))
+        self.assertIn("is a folder", self.refused("plan", "/"))
+        for text in (b"", b"\xff\xfe", b"\0\0", b"a = [", b"[model]\nx = \"\xe9\"\n"):
+            (self.folder / "m.toml").write_bytes(text)
+            self.assertIn("m.toml", self.refused("plan", "--model", "./m.toml", "--platform", "dgx_h100", "--devices", 8))
+
+    def test_calibrating_to_nothing(self):
+        (self.folder / "rows.csv").write_text("model,hardware,n_devices,tokens_per_s_per_device\nnone,H100,8,100\n")
+        error = self.refused("calibrate", "rows.csv", "--out", "profile.toml")
+        self.assertIn("none of its rows", error)
+        self.assertIn("row 2:", error)
+        self.assertFalse((self.folder / "profile.toml").exists())
+
+    def test_stopping_a_search_leaves_no_file(self):
+        search = subprocess.Popen([TRIREME, "plan", "--model", "deepseek_v3", "--platform", "dgx_h100", "--devices", "2048", "--csv",
+                                   "all.csv"], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, "TRIREME_CONFIGS": str(SOURCE / "configs")})
+        self.addCleanup(search.kill)
+        search.stderr.readline()  # its first word of progress
+        search.send_signal(signal.SIGINT)
+        search.communicate(timeout=60)
+        self.assertNotEqual(search.returncode, 0)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_neither_run_nor_model_or_both(self):
         self.assertIn("--model", self.refused("plan"))
         self.assertIn("--model", self.refused("plan", "run.toml", *MOE))
@@ -274,6 +326,9 @@ class Design(Case):
         self.assertIn("--tokens", self.refused(*base, "--flops", 1e24))
         self.assertIn("no architecture", self.refused(*base, "--params", 30, "--active", 29))
         self.assertIn("billions", self.refused(*base, "--params", 100e9))
+        self.assertIn("--active = 31", self.refused(*base, "--params", 30, "--active", 31))
+        for value in ("nan", "inf", "0", "-1", "1e308", "x"):
+            self.assertIn("not a positive number of at most 1e+30", self.refused(*base, "--params", value))
 
     def test_says_that_work_a_token_is_not_equal(self):
         base = ("design", "--platform", "dgx_h100", "--devices", 64, "--params", 30, "--hidden", 2048, "--layers", 24, "--set",

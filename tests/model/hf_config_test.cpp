@@ -152,6 +152,11 @@ TEST(HfConfig, WhatASpecCannotSayIsRefused) {
   EXPECT_EQ(error_of(with(kMixtral5, R"({"hidden_size": "big"})")),
             "config.json: hidden_size = \"big\": has the wrong type (string)");
   EXPECT_EQ(error_of(json::array()), "config.json: expected a JSON object");
+  // 2^40 doesn't fit an int: it must not be read as 0.
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"hidden_size": 1099511627776})")),
+            "config.json: hidden_size = 1099511627776: must be at most 2147483647");
+  EXPECT_EQ(error_of(with(kMixtral5, R"({"num_hidden_layers": 2147483647})")),
+            "config.json: num_hidden_layers = 2147483647: must lie in [1, 10000]");
 }
 
 TEST(HfConfig, ExportReadsBackTheSame) {

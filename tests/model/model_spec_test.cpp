@@ -213,7 +213,9 @@ TEST(ModelSpec, CutsKeepListsAndDenseLayers) {
 
 TEST(ModelSpec, FurtherValuesThatDoNotFitAreNamed) {
   const std::string latent = "model.attention.kind=latent";
-  EXPECT_EQ(error_with({latent}), "m.toml: model.attention.head_dim = 0: must be at least 1");
+  EXPECT_EQ(error_with({latent}),
+            "m.toml: model.attention.qk_nope_dim = 0: latent attention needs the sizes of a head: qk_nope_dim and "
+            "qk_rope_dim");
   EXPECT_EQ(error_with({latent, "model.attention.qk_rope_dim=8"}),
             "m.toml: model.attention.kv_lora_rank = 0: must be at least 1 for latent attention");
   EXPECT_EQ(error_with({latent, "model.attention.qk_rope_dim=8", "model.attention.kv_lora_rank=4"}),
@@ -272,6 +274,23 @@ TEST(ModelSpec, ValuesThatDoNotFitAreNamed) {
             "--set: model.moe.experts = 4: unknown key; did you mean model.moe.num_experts?");
   EXPECT_THAT(error_with({"model.vocab_size=0"}), HasSubstr("model.vocab_size = 0"));
   EXPECT_THAT(error_with({"model.moe.expert_ffn=0"}), HasSubstr("model.moe.expert_ffn = 0: must be at least 1"));
+}
+
+// Sizes whose products no integer holds: 2^31 experts of three matrices of 64 x 32 in 2 layers are 2^43 weights, but of
+// Mixtral's 4096 x 14336 in 32 layers 1.2e19, more than 2^63.
+TEST(ModelSpec, SizesBeyondAnyModelAreRefused) {
+  EXPECT_EQ(error_with({"model.num_layers=2147483647"}), "m.toml: model.num_layers = 2147483647: must be at most 10000");
+  EXPECT_EQ(error_with({"model.mtp_depth=2147483647"}), "m.toml: model.mtp_depth = 2147483647: must be at most 10000");
+  EXPECT_EQ(error_with({"model.moe.num_experts=2147483647"}),
+            "m.toml: model.moe.num_experts = 2147483647: must be at most 1048576");
+  EXPECT_EQ(error_with({"model.residual_streams=2147483647"}),
+            "m.toml: model.hidden = 64: makes a width of 137438953408: at most 16777216");
+  EXPECT_EQ(error_with({"model.attention.head_dim=2147483646"}),
+            "m.toml: model.attention.num_heads = 4: makes a width of 8589934584: at most 16777216");
+  EXPECT_EQ(error_with({"model.dense_ffn=2147483647"}), "m.toml: model.dense_ffn = 2147483647: must be at most 16777216");
+  // 3 layers x 3 x 2^24 x 1048576 x 2^24 alone
+  EXPECT_THAT(error_with({"model.hidden=16777216", "model.moe.num_experts=1048576", "model.moe.expert_ffn=16777216"}),
+              HasSubstr("model = about 2.66e+21 parameters: at most 9007199254740992 are counted"));
 }
 
 TEST(ModelSpec, LoadsFilesOfBothKinds) {

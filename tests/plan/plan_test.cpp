@@ -32,7 +32,7 @@ int count(const StagePlan& stage, ActionKind kind) {
 
 TEST(Plan, IsRightInEveryLayout) {
   for (const char* schedule : {"gpipe", "1f1b"})
-    for (const Mesh mesh : {Mesh{1, 1, 1}, Mesh{2, 1, 1}, Mesh{1, 3, 1}, Mesh{1, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 4, 2},
+    for (const Mesh& mesh : {Mesh{1, 1, 1}, Mesh{2, 1, 1}, Mesh{1, 3, 1}, Mesh{1, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 4, 2},
                             Mesh{2, 4, 4}, Mesh{4, 1, 1}, Mesh{4, 8, 8}, Mesh{3, 6, 2}})
       for (const bool tied : {false, true}) {
         RunSpec run = small_run();
@@ -45,7 +45,7 @@ TEST(Plan, IsRightInEveryLayout) {
 }
 
 TEST(Plan, LowersSeveralChunksAStage) {
-  for (const Mesh mesh : {Mesh{1, 1, 1}, Mesh{2, 2, 2}, Mesh{3, 1, 1}, Mesh{4, 4, 2}})
+  for (const Mesh& mesh : {Mesh{1, 1, 1}, Mesh{2, 2, 2}, Mesh{3, 1, 1}, Mesh{4, 4, 2}})
     for (const int chunks : {2, 3})
       for (const bool tied : {false, true}) {
         RunSpec run = small_run(12);
@@ -117,7 +117,7 @@ TEST(Plan, CountsItsMessages) {
 
 TEST(Plan, BucketsHoldEveryParameterOfTheRankOnce) {
   for (const bool tied : {false, true})
-    for (const Mesh mesh : {Mesh{1, 1, 1}, Mesh{2, 2, 2}, Mesh{1, 4, 2}}) {
+    for (const Mesh& mesh : {Mesh{1, 1, 1}, Mesh{2, 2, 2}, Mesh{1, 4, 2}}) {
       RunSpec run = small_run();
       run.model.tied_embeddings = tied;
       double expected = 0;  // model::parameters, experts divided over ep, and the copy of a tied matrix on the last stage

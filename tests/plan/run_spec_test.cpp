@@ -287,6 +287,11 @@ TEST(ResolveMesh, WhatDoesNotFitIsNamed) {
       error(20, {}),
       "r.toml: batch.global_batch = 24: must be a multiple of batch.micro_batch (2) times the data-parallel ranks "
       "(10)");
+  EXPECT_EQ(error(2'000'000'000, {}),
+            "r.toml: ranks = 2000000000: at most 16384 are planned action by action (`trireme plan --model` answers for "
+            "more)");
+  EXPECT_THAT(error(4, {"batch.global_batch=1073741824"}),
+              HasSubstr("batch.global_batch = 1073741824: is 268435456 micro-batches"));
 }
 
 TEST(RunSpec, ShippedRunsAreValidForTheirRanks) {
