@@ -27,12 +27,12 @@ struct Options {
 void refuse_without_times(const std::vector<search::PreparedRow>& rows, const std::vector<std::string>& files) {
   std::string reason;
   for (const search::PreparedRow& p : rows) {
-    if (p.resolved.skipped.empty() && p.is_time()) return;
+    if (p.resolved.skipped.empty() && p.is_time() && p.row.measured > 0) return;
     if (reason.empty() && !p.resolved.skipped.empty())
       reason = fmt::format(" (row {}: {})", p.row.id, p.resolved.skipped);
   }
   throw ConfigError({.file = fmt::format("{}", fmt::join(files, ", ")),
-                     .allowed = "none of its rows has a speed that can be predicted" + reason});
+                     .allowed = "none of its rows has a measured speed that can be predicted" + reason});
 }
 
 void calibrate_command(const Options& o, const Context& context) {
