@@ -1,7 +1,7 @@
 // A TOML file read strictly: every key is typed, and a key that nobody asked for is an error. Dotted overrides from the
 // command line ("layout.pp=3", TOML syntax on the right; a bare word is taken as a string) are applied before reading.
-// A number is 0 or has a magnitude within [smallest_number, largest_number], so that what is computed from a few of them
-// stays finite; not-a-number and infinities are refused everywhere.
+// A number is 0 or has a magnitude within [smallest_number, largest_number], so that what is computed from a few of
+// them stays finite; not-a-number and infinities are refused everywhere.
 // Errors are ConfigError with the file, the dotted key, the value found and what is allowed.
 #pragma once
 #include <cstdint>

@@ -52,7 +52,8 @@ void check_sizes(const Check& require, const ModelSpec& spec) {
   check_width(require, "model.linear.num_groups", {l.num_groups, l.state_dim});
   check_width(require, "model.linear.conv_width", {l.conv_width});
   // An upper bound of the largest terms; the widths above bound the rest.
-  const double feed_forward = 3.0 * spec.hidden * (double(m.num_experts) * m.expert_ffn + m.shared_ffn + spec.dense_ffn);
+  const double feed_forward =
+      3.0 * spec.hidden * (double(m.num_experts) * m.expert_ffn + m.shared_ffn + spec.dense_ffn);
   const double parameters = (double(spec.num_layers) + spec.mtp_depth) * feed_forward +
                             2.0 * static_cast<double>(spec.vocab_size) * spec.hidden;
   require(parameters <= most_parameters, "model", fmt::format("about {:.3g} parameters", parameters),

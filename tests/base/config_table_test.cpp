@@ -140,7 +140,8 @@ TEST(ConfigTable, NumbersAreFiniteAndWithinReason) {
 
 TEST(ConfigTable, ErrorsAreOneLine) {
   auto t = ConfigTable::from_text("a = [\n  1,\n  [2, \"x\\ny\"],\n]\nb = \"\"\"two\nlines\"\"\"\n", "r.toml");
-  EXPECT_EQ(error_of([&] { t.integer("a"); }), "r.toml: a = [ 1, [ 2, \"x y\" ] ]: expected an integer, found an array");
+  EXPECT_EQ(error_of([&] { t.integer("a"); }),
+            "r.toml: a = [ 1, [ 2, \"x y\" ] ]: expected an integer, found an array");
   EXPECT_EQ(error_of([&] { t.integer("b"); }), "r.toml: b = \"two lines\": expected an integer, found a string");
 }
 
