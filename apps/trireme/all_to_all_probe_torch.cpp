@@ -171,10 +171,11 @@ class NetworkProbe {
       }
       print(
           fmt::format("\n{}, all ranks at once: {:.0f} us + {:.1f} us a message + bytes at {:.1f} MB/s a {} (median "
-                      "residual {:.0f} %); {:.1f} us more for a message waited for alone; rows copied at {:.0f} MB/s a rank",
+                      "residual {:.0f} %); where few may be under way {:.1f} us more a message and {:.1f} us a turn; rows copied at "
+                      "{:.0f} MB/s a rank",
                       l.level == "host" ? "on the nodes" : "between nodes", l.latency_s * 1e6, l.message_s * 1e6,
                       l.bytes_per_s / 1e6, l.level == "host" ? "rank" : "node", l.residual * 100, l.wake_s * 1e6,
-                      l.copy_bytes_per_s / 1e6));
+                      std::max(0.0, l.turn_s) * 1e6, l.copy_bytes_per_s / 1e6));
       for (const comm::SharedSample& s : shared.samples)
         if (s.level == l.level)
           print(fmt::format("  {:>3} messages of {:>8}{}: {:>9.3f} ms, largest {:>9.3f}, fit {:>9.3f} ({:+.0f} %)",

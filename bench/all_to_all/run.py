@@ -175,8 +175,9 @@ def fit_text(link):
         rate += f" with all partners at once, {link['alone_bytes_per_s'] / 1e6:.1f} with one"
     bucket = f" after the first {link['bucket_bytes'] / 1024:.1f} KiB" if link.get("bucket_bytes", 0) > 0 else ""
     blend = f"blended with p = {link['blend']:g}" if link.get("blend", 0) > 0 else "the longer of both"
-    return (f"Fit {where}: {link['latency_s'] * 1e6:.0f} us, {link['message_s'] * 1e6:.1f} us a message ({link['wake_s'] * 1e6:.1f} more "
-            f"where it is waited for alone), {rate}{bucket}, {blend}; median residual {link['residual'] * 100:.0f} %.")
+    turn = f" and {link['turn_s'] * 1e6:.0f} us a turn" if link.get("turn_s", -1) >= 0 else ""
+    return (f"Fit {where}: {link['latency_s'] * 1e6:.0f} us, {link['message_s'] * 1e6:.1f} us a message ({link['wake_s'] * 1e6:.1f} more{turn} "
+            f"where few may be under way), {rate}{bucket}, {blend}; median residual {link['residual'] * 100:.0f} %.")
 
 
 def median(values):

@@ -70,24 +70,42 @@ Model best_of(const Samples& samples, const std::vector<Model>& tried) {
   return best;
 }
 
-double bounded_time(const SharedSample& s, const platform::SharedLink& link, double wake_s) {
-  const double steps = s.messages;
-  return steps * (link.message_s + wake_s) + steps * (link.latency_s - wake_s) / s.in_flight;
+// Of a burst with a bound: as one without, and the more.
+double bounded_time(const SharedSample& s, const platform::SharedLink& link) {
+  const double later_turns = static_cast<double>(s.messages) / s.in_flight - 1;
+  return link.latency_s + s.messages * (link.message_s + link.wake_s) + later_turns * link.turn_s;
 }
 
 }  // namespace
 
-double fit_wake(std::vector<SharedSample*>& bounded, const platform::SharedLink& link) {
-  // Linear in wake_s: least squares of the relative error, between nothing and all of the latency.
-  double a = 0, b = 0;
+void fit_turns(std::vector<SharedSample*>& bounded, platform::SharedLink& link) {
+  link.wake_s = link.turn_s = 0;
+  // Linear in both: least squares of the relative error, neither below 0.
+  double ww = 0, wt = 0, tt = 0, wy = 0, ty = 0;
   for (const SharedSample* s : bounded) {
-    const double slope = s->messages * (1 - 1.0 / s->in_flight) / s->median_s;
-    a += slope * slope;
-    b += slope * (1 - bounded_time(*s, link, 0) / s->median_s);
+    const double w = s->messages / s->median_s, y = 1 - bounded_time(*s, link) / s->median_s,
+                 t = (static_cast<double>(s->messages) / s->in_flight - 1) / s->median_s;
+    ww += w * w;
+    wt += w * t;
+    tt += t * t;
+    wy += w * y;
+    ty += t * y;
   }
-  const double wake_s = a > 0 ? std::clamp(b / a, 0.0, link.latency_s) : 0;
-  for (SharedSample* s : bounded) s->fitted_s = bounded_time(*s, link, wake_s);
-  return wake_s;
+  const double determinant = ww * tt - wt * wt;
+  if (bounded.empty()) {
+    link.turn_s = -1;
+  } else if (determinant < 1e-9 * ww * tt) {
+    link.turn_s = std::max(0.0, ty / tt);  // one kind of burst: all of it is waiting
+  } else {
+    link.wake_s = (tt * wy - wt * ty) / determinant;
+    link.turn_s = (ww * ty - wt * wy) / determinant;
+    if (link.wake_s < 0 || link.turn_s < 0) {
+      const bool turns_only = link.wake_s < 0;
+      link.wake_s = turns_only ? 0 : std::max(0.0, wy / ww);
+      link.turn_s = turns_only ? std::max(0.0, ty / tt) : 0;
+    }
+  }
+  for (SharedSample* s : bounded) s->fitted_s = bounded_time(*s, link);
 }
 
 platform::SharedLink fit_shared_link(std::vector<SharedSample*>& samples) {

@@ -128,12 +128,14 @@ SharedLinks probe_shared_links(Group& group, const NodeShape& shape, const Share
     measure(false, 1, 1);
     if (widest > 2) measure(false, widest - 1, 1);
     measure(false, widest - 1, 3);
+    if (widest > 2) measure(false, widest - 1, 1, 1);
     if (widest > 3) measure(false, widest - 1, 1, 2);
   }
   if (const int others = shape.num_nodes() - 1; others > 0) {
     measure(true, 1, 1);
     if (others > 1) measure(true, others, 1);
     measure(true, others, std::max(2, widest));
+    if (others > 1) measure(true, others, 1, 1);
     if (others > 2) measure(true, others, 1, 2);
     if (others > 4) measure(true, others, 1, 4);
   }
@@ -151,7 +153,7 @@ SharedLinks probe_shared_links(Group& group, const NodeShape& shape, const Share
       if (s.level == level) (s.in_flight > 0 ? bounded : of_level).push_back(&s);
     if (of_level.empty()) continue;
     platform::SharedLink link = fit_shared_link(of_level);
-    link.wake_s = fit_wake(bounded, link);
+    fit_turns(bounded, link);
     link.copy_bytes_per_s = copied;
     link.gather_s = gather_s;
     link.nodes = shape.num_nodes();

@@ -38,9 +38,11 @@ struct SharedLinkOptions {
 // Collective; the same on every member.
 SharedLinks probe_shared_links(Group& group, const plan::NodeShape& shape, const SharedLinkOptions& options = {});
 
-// More time for a message where each is waited for by itself: from the smallest messages sent few at a time, in the same
-// model with (latency - wake) / in_flight + wake for each. 0 where there are none. Sets fitted_s.
-double fit_wake(std::vector<SharedSample*>& bounded, const platform::SharedLink& link);
+// What a bound on the messages under way costs, into wake_s and turn_s of the link: from the smallest messages sent few
+// at a time, which take latency + messages x (message time + wake) + (messages / in_flight - 1) x turn. A turn is a
+// partner waited for while all others go on: the latency, which is of a whole exchange, comes once. All of it is turns
+// where there is one kind of burst; without any turn_s is -1. Sets fitted_s.
+void fit_turns(std::vector<SharedSample*>& bounded, platform::SharedLink& link);
 
 // One level as sim's pattern_time takes it: latency + messages x message time and bytes / bandwidth, blended. Latency and
 // message time come from the smallest messages (least squares of the relative error); then, each with the least sum of

@@ -109,6 +109,7 @@ PlatformSpec parse_platform(const std::string& toml, const std::string& file_nam
                               .latency_s = l.number("latency_us", 0) * micro,
                               .message_s = l.number("message_us", 0) * micro,
                               .wake_s = l.number_or("wake_us", 0, 0) * micro,
+                              .turn_s = l.number_or("turn_us", -1, -1) * micro,
                               .bytes_per_s = l.number("GBps", 1e-9) * giga,
                               .alone_bytes_per_s = l.number_or("alone_GBps", 0, 0) * giga,
                               .partners = static_cast<int>(l.integer_or("partners", 1, 1, 1 << 20)),
@@ -262,11 +263,11 @@ std::string to_toml(const PlatformSpec& p) {
                        name(l.source), l.latency_s / micro, list(l.bytes), list(l.bytes_per_s, giga));
   for (const SharedLink& l : p.shared_links)
     out += fmt::format("\n[[shared_link]]\nlevel = \"{}\"\nsource = \"{}\"\nnodes = {}\nranks_per_node = {}\n"
-                       "latency_us = {:.6g}\nmessage_us = {:.6g}\nwake_us = {:.6g}\nGBps = {:.6g}\nalone_GBps = {:.6g}\n"
+                       "latency_us = {:.6g}\nmessage_us = {:.6g}\nwake_us = {:.6g}\nturn_us = {:.6g}\nGBps = {:.6g}\nalone_GBps = {:.6g}\n"
                        "partners = {}\nbucket_bytes = {:.6g}\nown_latency = {:.3g}\nblend = {:.3g}\ncards = {}\ncopy_GBps = {:.6g}\n"
                        "gather_us = {:.6g}\nresidual = {:.3g}\n",
                        l.level, name(l.source), l.nodes, l.ranks_per_node, l.latency_s / micro, l.message_s / micro,
-                       l.wake_s / micro, l.bytes_per_s / giga, l.alone_bytes_per_s / giga, l.partners, l.bucket_bytes, l.own_latency, l.blend,
+                       l.wake_s / micro, l.turn_s < 0 ? -1 : l.turn_s / micro, l.bytes_per_s / giga, l.alone_bytes_per_s / giga, l.partners, l.bucket_bytes, l.own_latency, l.blend,
                        l.cards, l.copy_bytes_per_s / giga, l.gather_s / micro, l.residual);
   for (const PatternRace& r : p.races)
     out += fmt::format("\n[[pattern_race]]\npattern = \"{}\"\nsource = \"{}\"\nnodes = {}\nranks_per_node = {}\ntop_k = {}\n"

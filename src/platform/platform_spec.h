@@ -135,7 +135,8 @@ struct SharedLink {
   int nodes = 1, ranks_per_node = 1;  // that talked
   double latency_s = 0;               // of a batch of messages that are under way together
   double message_s = 0;               // of a rank's own time, a message sent and one received
-  double wake_s = 0;                  // more of it where each message is waited for by itself
+  double wake_s = 0;                  // more of it, a message, where few may be under way at one time
+  double turn_s = -1;                 // waited for a partner before more may be under way; below 0: not measured
   double bytes_per_s = 0;             // host: of a rank; network: of a network card; each way; with all partners at once
   double alone_bytes_per_s = 0;       // with one partner at a time; 0: as with all
   int partners = 1;                   // that all are
@@ -206,7 +207,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NoiseTable, source, factor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Host, cores, memory_bytes, ranks, nodes_per_group, busy, noise)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, level, source, latency_s, bytes, bytes_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SharedLink, level, source, nodes, ranks_per_node, latency_s, message_s,
-                                                wake_s, bytes_per_s, alone_bytes_per_s, partners, bucket_bytes, own_latency,
+                                                wake_s, turn_s, bytes_per_s, alone_bytes_per_s, partners, bucket_bytes, own_latency,
                                                 blend, cards, copy_bytes_per_s, gather_s, residual)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PatternRace, pattern, source, nodes, ranks_per_node, top_k, bytes, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveTable, kind, level, ranks, source, bytes, seconds)

@@ -41,17 +41,27 @@ TEST(SharedLinkFit, OneNumberOfMessagesIsAllLatency) {
   EXPECT_EQ(link.message_s, 0);
 }
 
-TEST(SharedLinkFit, FindsWhatWaitingForSingleMessagesCosts) {
-  // 400 us of latency, 100 of which are waking up, and 20 us a message: n x (20 + 100 + 300 / in_flight) us.
-  const platform::SharedLink link{.latency_s = 400e-6, .message_s = 20e-6};
-  SharedSample two{.messages = 7, .in_flight = 2, .median_s = 7 * 270e-6},
-      four{.messages = 15, .in_flight = 4, .median_s = 15 * 195e-6};
-  std::vector<SharedSample*> samples{&two, &four}, none;
-  EXPECT_NEAR(fit_wake(samples, link), 100e-6, 1e-12);
-  EXPECT_NEAR(two.fitted_s / two.median_s, 1, 1e-9);
-  EXPECT_EQ(fit_wake(none, link), 0);
-  two.median_s = four.median_s = 1e-6;  // faster than without waking: none
-  EXPECT_EQ(fit_wake(samples, link), 0);
+TEST(SharedLinkFit, FindsWhatABoundCosts) {
+  // 400 us of latency, 20 us a message; a bound costs 30 us a message and 90 us a turn after the first.
+  platform::SharedLink link{.latency_s = 400e-6, .message_s = 20e-6};
+  SharedSample one{.messages = 7, .in_flight = 1, .median_s = 400e-6 + 7 * 50e-6 + 6 * 90e-6},
+      four{.messages = 8, .in_flight = 4, .median_s = 400e-6 + 8 * 50e-6 + 90e-6};
+  std::vector<SharedSample*> samples{&one, &four}, single{&one}, none;
+  fit_turns(samples, link);
+  EXPECT_NEAR(link.wake_s, 30e-6, 1e-12);
+  EXPECT_NEAR(link.turn_s, 90e-6, 1e-12);
+  EXPECT_NEAR(one.fitted_s / one.median_s, 1, 1e-9);
+  EXPECT_NEAR(four.fitted_s / four.median_s, 1, 1e-9);
+  // One kind of burst: 6 turns of 90 us and 7 times 30 us are 125 us a turn.
+  fit_turns(single, link);
+  EXPECT_EQ(link.wake_s, 0);
+  EXPECT_NEAR(link.turn_s, 125e-6, 1e-12);
+  fit_turns(none, link);
+  EXPECT_EQ(link.turn_s, -1);
+  one.median_s = four.median_s = 1e-6;  // faster than without a bound: it costs nothing
+  fit_turns(samples, link);
+  EXPECT_EQ(link.wake_s, 0);
+  EXPECT_EQ(link.turn_s, 0);
 }
 
 TEST(SharedLinkProbe, MeasuresTheLevelsThatThereAre) {

@@ -166,7 +166,7 @@ TEST(PlatformFile, IsSavedByItsEnding) {
 TEST(PlatformFile, SharedLinksComeBack) {
   PlatformSpec p = default_platform();
   p.shared_links = {{.level = "network", .source = Source::measured, .nodes = 8, .ranks_per_node = 4, .latency_s = 5e-4,
-                     .message_s = 3e-4, .wake_s = 5e-5, .bytes_per_s = 1.25e7, .alone_bytes_per_s = 2e7, .partners = 7,
+                     .message_s = 3e-4, .wake_s = 5e-5, .turn_s = 2e-4, .bytes_per_s = 1.25e7, .alone_bytes_per_s = 2e7, .partners = 7,
                      .bucket_bytes = 16384, .own_latency = 0.5, .blend = 2, .cards = 2, .copy_bytes_per_s = 2e9, .gather_s = 4e-6, .residual = 0.125}};
   const PlatformSpec back = parse_platform(to_toml(p), "p.toml");
   ASSERT_EQ(back.shared_links.size(), 1u);
@@ -175,6 +175,7 @@ TEST(PlatformFile, SharedLinksComeBack) {
   EXPECT_EQ(back.shared_links[0].cards, 2);
   EXPECT_EQ(nlohmann::json(p).get<PlatformSpec>(), p);
   EXPECT_DOUBLE_EQ(back.shared_links[0].wake_s, 5e-5);
+  EXPECT_DOUBLE_EQ(back.shared_links[0].turn_s, 2e-4);
   EXPECT_DOUBLE_EQ(back.shared_links[0].copy_bytes_per_s, 2e9);
   EXPECT_DOUBLE_EQ(back.shared_links[0].alone_bytes_per_s, 2e7);
   EXPECT_EQ(back.shared_links[0].partners, 7);

@@ -24,6 +24,7 @@ Wire wire_of(const platform::PlatformSpec& platform, const char* level, int rank
             .message_s = link->message_s,
             .bytes_per_s = link->bytes_per_s,
             .wake_s = link->wake_s,
+            .turn_s = link->turn_s < 0 ? link->latency_s : link->turn_s,
             .alone_bytes_per_s = link->alone_bytes_per_s,
             .partners = link->partners,
             .bucket_bytes = link->bucket_bytes,

@@ -12,7 +12,8 @@ struct Wire {
   double latency_s = 0;    // from the first of a batch of messages to its arrival: paid once for all that are under way
   double message_s = 0;    // of the member's own time for each message that it sends or receives
   double bytes_per_s = 1;  // on the node: of each member's port; off it: of a card. Each way
-  double wake_s = 0;       // more of the member's own time for a message that is waited for by itself
+  double wake_s = 0;       // more of the member's own time for a message where few may be under way
+  double turn_s = 0;       // waited for a partner before more may be under way
   // Measured while all talk; 0 where nothing of the kind is known.
   double alone_bytes_per_s = 0;  // where a member has one message under way; bytes_per_s: as many as `partners`, or more
   int partners = 1;

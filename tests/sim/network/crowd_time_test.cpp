@@ -17,8 +17,8 @@ using plan::UniformRouting;
 // On the node 1 ms, 10 us a message, 1 GB/s a member; off it 2 ms, 100 us a message, 0.1 GB/s a card: with one partner as
 // with all.
 Fabric crowded() {
-  const Wire off{.latency_s = 2e-3, .message_s = 100e-6, .bytes_per_s = 1e8, .alone_bytes_per_s = 1e8};
-  return {.node = {.latency_s = 1e-3, .message_s = 10e-6, .bytes_per_s = 1e9, .alone_bytes_per_s = 1e9},
+  const Wire off{.latency_s = 2e-3, .message_s = 100e-6, .bytes_per_s = 1e8, .turn_s = 2e-3, .alone_bytes_per_s = 1e8};
+  return {.node = {.latency_s = 1e-3, .message_s = 10e-6, .bytes_per_s = 1e9, .turn_s = 1e-3, .alone_bytes_per_s = 1e9},
           .group = off,
           .beyond = off};
 }
@@ -98,18 +98,51 @@ TEST(CrowdTime, OneNodeStandsForAllWhereTheyAreAlike) {
       }
 }
 
-TEST(CrowdTime, ABoundedMessageWakesItsMember) {
-  // 3 messages on the node, one at a time: 1 ms for each whether or not a part of it is waking up. Two at a time: 1 ms is
-  // shared by two but for the 0.4 ms of waking, 3 x (0.3 + 0.4 ms), and 3 x 10 us of messages.
+TEST(CrowdTime, ABoundCostsTurnsAfterTheFirst) {
+  // 7 messages on the node: a latency of 1 ms, 7 x 10 us, then 0.4 ms for each later turn of as many as may be under way
+  // and 50 us a message: members that are ahead go on, so the latency, which is of the whole, is not paid again.
   Fabric f = crowded();
-  f.node.wake_s = 0.4e-3;
-  const NodeShape shape = NodeShape::one_node(4);
+  f.node.turn_s = 0.4e-3;
+  f.node.wake_s = 50e-6;
+  const NodeShape shape = NodeShape::one_node(8);
   const auto bounded = [&](int in_flight) {
     plan::Pattern p = plan::make_pattern("scattered", shape, {.in_flight = in_flight});
-    return pattern_time(p, shape, f, equal(4), 1).seconds;
+    return pattern_time(p, shape, f, equal(8), 1).seconds;
   };
-  EXPECT_NEAR(bounded(1), 3 * 1e-3 + 30e-6, 1e-9);
-  EXPECT_NEAR(bounded(2), 3 * 0.7e-3 + 30e-6, 1e-9);
+  EXPECT_NEAR(bounded(1), 1e-3 + 7 * 60e-6 + 6 * 0.4e-3, 1e-7);
+  EXPECT_NEAR(bounded(2), 1e-3 + 7 * 60e-6 + 2.5 * 0.4e-3, 1e-7);
+  // A bound that nothing meets costs nothing.
+  EXPECT_NEAR(bounded(7), 1e-3 + 7 * 10e-6, 1e-7);
+  // 8 KB messages at 1 GB/s, 56 us: the wire rests in a turn, so both add up where no blend is known. With p = 2 they go
+  // together.
+  const auto of_8_kb = [&] { return pattern_time(plan::make_pattern("pairwise", shape), shape, f, equal(8), 8e3).seconds; };
+  f.node.wake_s = 0;
+  EXPECT_NEAR(of_8_kb(), 1e-3 + 6 * 0.4e-3 + 70e-6, 1e-7);  // own work of 70 us covers the wire's 56
+  f.node.blend = 2;
+  EXPECT_NEAR(of_8_kb(), 1e-3 + std::hypot(6 * 0.4e-3 + 70e-6, 56e-6), 1e-7);
+}
+
+TEST(CrowdTime, RoundsOfOneMessageAreStepsOfAChain) {
+  // Bruck on 8 members of a node: 3 rounds of one message. The first one's latency of 1 ms, then a turn of 0.4 ms and
+  // 50 us of the member's own each, and 10 us a message.
+  Fabric f = crowded();
+  f.node.turn_s = 0.4e-3;
+  f.node.wake_s = 50e-6;
+  EXPECT_NEAR(seconds("bruck", NodeShape::one_node(8), f, 1), 1e-3 + 2 * 0.45e-3 + 3 * 10e-6, 1e-7);
+}
+
+TEST(CrowdTime, PhasesSideBySideTakeTurnsOnAWire) {
+  // 2 nodes of 1, 1 MB each way in each of two phases side by side: the second one's 10 ms on the card come behind the
+  // first one's, and a third phase, after the first (2 + 10 ms), behind both.
+  plan::Pattern p{.name = "twice", .size = 2};
+  const std::vector<plan::Transfer> across{{0, 1, {plan::block(0, 1)}}, {1, 0, {plan::block(1, 0)}}};
+  p.phases = {{.name = "first", .transfers = across}, {.name = "second", .transfers = across}};
+  const auto phases = [&] { return pattern_time(p, NodeShape({1, 1}), crowded(), equal(2), 1e6).phases; };
+  EXPECT_NEAR(phases()[0].end_s, 12e-3, 1e-12);
+  EXPECT_NEAR(phases()[1].end_s, 22e-3, 1e-12);
+  p.phases.push_back({.name = "third", .transfers = across, .after = {0}});
+  EXPECT_NEAR(phases()[2].begin_s, 12e-3, 1e-12);
+  EXPECT_NEAR(phases()[2].end_s, 32e-3, 1e-12);
 }
 
 TEST(CrowdTime, GatheringRowsIsAMembersOwnWork) {
