@@ -66,7 +66,8 @@ Model fit_bytes(const Samples& samples, Model model) {
 Model best_of(const Samples& samples, const std::vector<Model>& tried) {
   Model best = fit_bytes(samples, tried.front());
   for (const Model& model : tried)
-    if (const Model fitted = fit_bytes(samples, model); fitted.error(samples) < best.error(samples) * (1 - 1e-6)) best = fitted;
+    if (const Model fitted = fit_bytes(samples, model); fitted.error(samples) < best.error(samples) * (1 - 1e-6))
+      best = fitted;
   return best;
 }
 
@@ -131,7 +132,8 @@ platform::SharedLink fit_shared_link(std::vector<SharedSample*>& samples) {
   Model one{.latency_s = latency_s, .message_s = message_s};
   if (!alone.empty()) one = best_of(alone, buckets);
   for (const double blend : {0.0, 1.0, 1.5, 2.0, 3.0, 5.0})
-    blends.push_back({.latency_s = latency_s, .message_s = message_s, .bucket_bytes = one.bucket_bytes, .blend = blend});
+    blends.push_back(
+        {.latency_s = latency_s, .message_s = message_s, .bucket_bytes = one.bucket_bytes, .blend = blend});
   const Model all = best_of(crowded, blends);
   one.blend = all.blend;
   std::vector<double> residuals;

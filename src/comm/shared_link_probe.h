@@ -29,7 +29,7 @@ struct SharedLinks {
 struct SharedLinkOptions {
   std::vector<double> bytes{64, 1024, 8192, 65536};
   int samples = 5;  // and a warm-up
-  double batch_s = 0.03;
+  double batch_s = 0.1;  // some exchanges: members leave a barrier milliseconds apart
   double copied_bytes = 4 << 20;  // of each member: more than its share of the caches
   double longest_s = 2;  // sizes whose exchange would take longer are left out
   std::function<void(const std::string&)> progress;

@@ -89,7 +89,7 @@ TEST(Pattern, ReadsAsTheCommentSays) {
             "phase local\n"
             "  0 -> 0 : 0>0:once\n"
             "  0 -> 1 : 0>1:once\n"
-            "phase remote\n"
+            "phase remote, in flight 2\n"
             "  0 -> 2 : 0>2..3:once\n"
             "phase pass on, after remote\n"
             "  0 -> 0 : 2>0:once\n"

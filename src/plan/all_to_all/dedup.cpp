@@ -8,8 +8,8 @@ Pattern dedup(const NodeShape& shape, Senders senders) {
   Pattern p{.name = "dedup", .size = shape.size(), .phases = {inside_node(shape, Rows::once, senders)}};
   if (shape.num_nodes() == 1) return p;
   p.phases.push_back(to_counterparts(shape, Rows::once, senders));
-  // Members of all nodes send in the same order of distance, so a few at a time meet at no card; all at once share cards
-  // unevenly, and a node passes its last rows on only when the slowest flow is done.
+  // Members of all nodes send in the same order of distance, so a few at a time meet at no card; all at once share
+  // cards unevenly, and a node passes its last rows on only when the slowest flow is done.
   p.phases.back().in_flight = 2;
   p.phases.push_back(on_node(shape, senders, {.name = "pass on", .after = {1}}, [&](int from, int to) {
     std::vector<Parcel> parcels;

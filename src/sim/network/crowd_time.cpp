@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/errors.h"
+#include "sim/network/crowd_load.h"
 
 namespace trireme::sim {
 namespace {
@@ -16,23 +17,6 @@ using plan::Reach;
 enum Kind { messages, port, card, uplink, num_kinds };
 const std::array<const char*, num_kinds> kind_names{"messages", "node port", "network card", "uplink"};
 
-// Seconds of work of every resource, each way where it has two.
-struct Load {
-  std::vector<double> member;  // messages, both ways together: one thread
-  std::vector<double> port_out, port_in, card_out, card_in, uplink_out, uplink_in;
-  Load(std::size_t members, std::size_t cards, std::size_t groups)
-      : member(members),
-        port_out(members),
-        port_in(members),
-        card_out(cards),
-        card_in(cards),
-        uplink_out(groups),
-        uplink_in(groups) {}
-};
-
-// Wires, each of which carries one phase's bytes after the other's.
-constexpr std::array<std::vector<double> Load::*, 6> of_wires{&Load::port_out, &Load::port_in,    &Load::card_out,
-                                                              &Load::card_in,  &Load::uplink_out, &Load::uplink_in};
 constexpr double never = -1e300;
 
 class Evaluation {
@@ -152,11 +136,11 @@ class Evaluation {
 
   // What the bucket of a card holds where it rested before is not waited for. A wire begins with the last member that
   // uses it.
-  void take_from_buckets(Load& load, const Load& begin) const {
+  void take_from_buckets(CrowdLoad& load, const CrowdLoad& begin) const {
     const Wire& off = fabric_.group;
     if (off.bucket_bytes <= 0) return;
     const double full_s = off.bucket_bytes / off.rate(1);
-    for (auto wires : {&Load::card_out, &Load::card_in})
+    for (auto wires : {&CrowdLoad::card_out, &CrowdLoad::card_in})
       for (std::size_t i = 0; i < (load.*wires).size(); ++i) {
         const double rested_s = (begin.*wires)[i] - (busy_until_.*wires)[i];
         double& seconds = (load.*wires)[i];
@@ -171,7 +155,7 @@ class Evaluation {
   }
 
   void run(const plan::Phase& phase, const std::vector<double>& start, std::vector<double>& finish) {
-    Load load(period_, nodes_ * cards(), groups_), begin = load;
+    CrowdLoad load(period_, nodes_ * cards(), groups_), begin = load;
     std::vector<double> turns(period_, 0), longest_turn(period_, 0), latency(period_, 0), own_latency(period_, 0),
         sender_start(start), own_out(period_, 0), own_in(period_, 0);
     std::vector<std::array<char, 4>> touches(period_, {0, 0, 0, 0});
@@ -234,10 +218,10 @@ class Evaluation {
         const double wait_s = std::max(0.0, (busy_until_.*wires)[i] - sender_start[m]);
         if ((load.*wires)[i] > 0) wires_s = std::max(wires_s, wait_s + (load.*wires)[i]);
       });
-      const double blend = touches[m][static_cast<std::size_t>(Reach::group)] ||
-                                   touches[m][static_cast<std::size_t>(Reach::beyond)]
-                               ? fabric_.group.blend
-                               : fabric_.node.blend;
+      const double blend =
+          touches[m][static_cast<std::size_t>(Reach::group)] || touches[m][static_cast<std::size_t>(Reach::beyond)]
+              ? fabric_.group.blend
+              : fabric_.node.blend;
       // The member's own work waits for what it has still to do for phases issued before.
       const double late_s = std::max(0.0, free_[m] - sender_start[m]), own_s = late_s + load.member[m];
       double busy = together(own_s, wires_s, blend);
@@ -256,16 +240,7 @@ class Evaluation {
       for (std::size_t i = 0; i < (load.*wires).size(); ++i)
         if ((load.*wires)[i] > 0)
           (busy_until_.*wires)[i] = std::max((busy_until_.*wires)[i], (begin.*wires)[i]) + (load.*wires)[i];
-    const auto add = [](std::vector<double>& to, const std::vector<double>& from) {
-      for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
-    };
-    add(total_.member, load.member);
-    add(total_.port_out, load.port_out);
-    add(total_.port_in, load.port_in);
-    add(total_.card_out, load.card_out);
-    add(total_.card_in, load.card_in);
-    add(total_.uplink_out, load.uplink_out);
-    add(total_.uplink_in, load.uplink_in);
+    total_ += load;
   }
 
   std::size_t group_of(int member) const { return static_cast<std::size_t>(shape_.group(shape_.node(member))); }
@@ -278,7 +253,7 @@ class Evaluation {
   std::size_t period_, nodes_, groups_;
   bool tokens_;
   std::vector<double> free_;  // when a member's processor is free
-  Load total_, busy_until_;
+  CrowdLoad total_, busy_until_;
   double latency_ = 0;
 };
 

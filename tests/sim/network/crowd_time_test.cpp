@@ -14,8 +14,8 @@ using plan::BlockTable;
 using plan::NodeShape;
 using plan::UniformRouting;
 
-// On the node 1 ms, 10 us a message, 1 GB/s a member; off it 2 ms, 100 us a message, 0.1 GB/s a card: with one partner as
-// with all.
+// On the node 1 ms, 10 us a message, 1 GB/s a member; off it 2 ms, 100 us a message, 0.1 GB/s a card: with one partner
+// as with all.
 Fabric crowded() {
   const Wire off{.latency_s = 2e-3, .message_s = 100e-6, .bytes_per_s = 1e8, .turn_s = 2e-3, .alone_bytes_per_s = 1e8};
   return {.node = {.latency_s = 1e-3, .message_s = 10e-6, .bytes_per_s = 1e9, .turn_s = 1e-3, .alone_bytes_per_s = 1e9},
@@ -44,7 +44,8 @@ TEST(CrowdTime, OfManyNodesIsTheCard) {
   const NodeShape shape = NodeShape::even(8, 2);
   // 2 members x 6 blocks of 1 MB leave a node by one card: 12 MB at 0.1 GB/s, and 2 ms.
   EXPECT_NEAR(seconds("flat", shape, crowded(), 1e6), 0.122, 1e-12);
-  // One at a time: a member's own 13 ms of latencies and 61 ms of transfers pass while the card carries the other's too.
+  // One at a time: a member's own 13 ms of latencies and 61 ms of transfers pass while the card carries the other's
+  // too.
   EXPECT_NEAR(seconds("pairwise", shape, crowded(), 1e6), 0.122, 1e-12);
   // HALO: remote the same 122 ms, then 1 message of 3 blocks on the node, 3 ms and 1 ms; local is hidden.
   EXPECT_NEAR(seconds("halo", shape, crowded(), 1e6), 0.122 + 4e-3, 1e-12);
@@ -59,8 +60,8 @@ TEST(CrowdTime, ABucketPassesAtOnceAndManyFlowsShareWorse) {
   // 12 MB, 2 of which are in the bucket.
   f.group.bucket_bytes = f.beyond.bucket_bytes = 2e6;
   EXPECT_NEAR(seconds("flat", shape, f, 1e6), 0.102, 1e-12);
-  // With 4 partners or more half as fast; flat has 6 messages off the node under way, HALO 3: of the logarithms' way from 1
-  // to 4, log 3 / log 4.
+  // With 4 partners or more half as fast; flat has 6 messages off the node under way, HALO 3: of the logarithms' way
+  // from 1 to 4, log 3 / log 4.
   f = crowded();
   f.group.bytes_per_s = f.beyond.bytes_per_s = 5e7;
   f.group.partners = f.beyond.partners = 4;
@@ -80,8 +81,8 @@ TEST(CrowdTime, BlendsOwnWorkWithTheWires) {
 }
 
 TEST(CrowdTime, LatencyThatIsOwnWorkAddsUp) {
-  // HALO on 2 nodes of 2: all of remote's 2 ms and 100 us is the member's own work, then local's 1 ms and 10 us, and only
-  // then the redistribution's.
+  // HALO on 2 nodes of 2: all of remote's 2 ms and 100 us is the member's own work, then local's 1 ms and 10 us, and
+  // only then the redistribution's.
   Fabric f = crowded();
   f.node.own_latency = f.group.own_latency = f.beyond.own_latency = 1;
   EXPECT_NEAR(seconds("halo", NodeShape::even(4, 2), f, 1), 2.1e-3 + 1.01e-3 + 1.01e-3, 1e-7);
@@ -99,8 +100,8 @@ TEST(CrowdTime, OneNodeStandsForAllWhereTheyAreAlike) {
 }
 
 TEST(CrowdTime, ABoundCostsTurnsAfterTheFirst) {
-  // 7 messages on the node: a latency of 1 ms, 7 x 10 us, then 0.4 ms for each later turn of as many as may be under way
-  // and 50 us a message: members that are ahead go on, so the latency, which is of the whole, is not paid again.
+  // 7 messages on the node: a latency of 1 ms, 7 x 10 us, then 0.4 ms for each later turn of as many as may be under
+  // way and 50 us a message: members that are ahead go on, so the latency, which is of the whole, is not paid again.
   Fabric f = crowded();
   f.node.turn_s = 0.4e-3;
   f.node.wake_s = 50e-6;
@@ -113,9 +114,11 @@ TEST(CrowdTime, ABoundCostsTurnsAfterTheFirst) {
   EXPECT_NEAR(bounded(2), 1e-3 + 7 * 60e-6 + 2.5 * 0.4e-3, 1e-7);
   // A bound that nothing meets costs nothing.
   EXPECT_NEAR(bounded(7), 1e-3 + 7 * 10e-6, 1e-7);
-  // 8 KB messages at 1 GB/s, 56 us: the wire rests in a turn, so both add up where no blend is known. With p = 2 they go
-  // together.
-  const auto of_8_kb = [&] { return pattern_time(plan::make_pattern("pairwise", shape), shape, f, equal(8), 8e3).seconds; };
+  // 8 KB messages at 1 GB/s, 56 us: the wire rests in a turn, so both add up where no blend is known. With p = 2 they
+  // go together.
+  const auto of_8_kb = [&] {
+    return pattern_time(plan::make_pattern("pairwise", shape), shape, f, equal(8), 8e3).seconds;
+  };
   f.node.wake_s = 0;
   EXPECT_NEAR(of_8_kb(), 1e-3 + 6 * 0.4e-3 + 70e-6, 1e-7);  // own work of 70 us covers the wire's 56
   f.node.blend = 2;
@@ -152,14 +155,15 @@ TEST(CrowdTime, GatheringRowsIsAMembersOwnWork) {
   f.copy_bytes_per_s = 1e8;
   const NodeShape two = NodeShape::even(4, 2), four = NodeShape::even(8, 2);
   EXPECT_NEAR(seconds("halo", two, f, 1e6), seconds("halo", two, crowded(), 1e6), 1e-12);
-  // On 4 nodes 3 blocks of other sources go on in one message: gathered there, sorted here, 6 MB at 100 MB/s beside 1 ms
-  // and 10 us; the port's 3 ms are less.
+  // On 4 nodes 3 blocks of other sources go on in one message: gathered there, sorted here, 6 MB at 100 MB/s beside 1
+  // ms and 10 us; the port's 3 ms are less.
   EXPECT_NEAR(seconds("halo", four, f, 1e6), 0.122 + 1e-3 + 10e-6 + 0.06, 1e-9);
 }
 
 TEST(CrowdTime, PhasesSideBySideShareTheMember) {
-  // 1 ms a message on the node: local's one comes after remote's 3 x 100 us and is done at 1.3 ms, before the redistribution
-  // could start, at 2.3 ms. With 3 ms a message it is done at 3.3 ms only; then 1 ms of latency and 3 ms.
+  // 1 ms a message on the node: local's one comes after remote's 3 x 100 us and is done at 1.3 ms, before the
+  // redistribution could start, at 2.3 ms. With 3 ms a message it is done at 3.3 ms only; then 1 ms of latency and 3
+  // ms.
   Fabric f = crowded();
   const NodeShape shape = NodeShape::even(8, 2);
   f.node.message_s = 1e-3;
