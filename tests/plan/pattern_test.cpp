@@ -83,6 +83,12 @@ TEST(Pattern, NamesWhatIsWrong) {
   EXPECT_THROW(make_pattern("fractal", 2), ConfigError);
 }
 
+// ceil((N - 1) / 4), two at least.
+TEST(Pattern, DedupCrossesInFourTurns) {
+  for (const auto& [nodes, at_a_time] : {std::pair{2, 2}, {8, 2}, {9, 2}, {10, 3}, {16, 4}, {128, 32}})
+    EXPECT_EQ(make_pattern("dedup", NodeShape::even(2 * nodes, 2)).phases[1].in_flight, at_a_time) << nodes;
+}
+
 TEST(Pattern, ReadsAsTheCommentSays) {
   EXPECT_EQ(to_text(make_pattern("dedup", NodeShape::even(4, 2), {.senders = {0, 1}})),
             "dedup, 4 members\n"

@@ -1,5 +1,7 @@
 #include "plan/all_to_all/dedup.h"
 
+#include <algorithm>
+
 #include "plan/all_to_all/between_nodes.h"
 
 namespace trireme::plan {
@@ -9,8 +11,9 @@ Pattern dedup(const NodeShape& shape, Senders senders) {
   if (shape.num_nodes() == 1) return p;
   p.phases.push_back(to_counterparts(shape, Rows::once, senders));
   // Members of all nodes send in the same order of distance, so a few at a time meet at no card; all at once share
-  // cards unevenly, and a node passes its last rows on only when the slowest flow is done.
-  p.phases.back().in_flight = 2;
+  // cards unevenly, and a node passes its last rows on only when the slowest flow is done. In four turns, however many
+  // nodes there are: each is a latency.
+  p.phases.back().in_flight = std::max(2, (shape.num_nodes() + 2) / 4);
   p.phases.push_back(on_node(shape, senders, {.name = "pass on", .after = {1}}, [&](int from, int to) {
     std::vector<Parcel> parcels;
     for (const int source : stands_for(shape, from)) parcels.push_back({{.first = source}, {.first = to}, Rows::once});
