@@ -110,6 +110,8 @@ class NetworkProbe {
         const comm::LinkPoint& p = curve.points[i];
         link.bytes.push_back(p.bytes);
         link.bytes_per_s.push_back(p.bytes / std::max(p.median_s - link.latency_s, p.median_s / 10));
+        link.p99_s.push_back(p.p99_s);
+        link.max_s.push_back(p.max_s);
       }
       std::erase_if(platform.links, [&](const platform::Link& l) { return l.level == link.level; });
       platform.links.push_back(link);

@@ -131,15 +131,19 @@ class RankProbe {
     }
     say(fmt::format("{} of {} ranks: {:.0f} us to {:.2f} ms", nlohmann::json(table.kind).get<std::string>(), table.ranks,
                     table.seconds.front() * 1e6, table.seconds.back() * 1e3));
-    if (table.kind == platform::Collective::send_receive) set_link(table);
+    if (table.kind == platform::Collective::send_receive) set_link(curve.points);
     platform_.collectives.push_back(std::move(table));
   }
 
-  void set_link(const platform::CollectiveTable& messages) {
-    platform::Link link{.level = "host", .source = platform::Source::measured, .latency_s = messages.seconds.front()};
-    for (std::size_t i = 1; i < messages.bytes.size(); ++i) {
-      link.bytes.push_back(messages.bytes[i]);
-      link.bytes_per_s.push_back(messages.bytes[i] / std::max(messages.seconds[i] - link.latency_s, messages.seconds[i] / 10));
+  void set_link(const std::vector<comm::LinkPoint>& messages) {
+    platform::Link link{
+        .level = "host", .source = platform::Source::measured, .latency_s = messages.front().median_s};
+    for (std::size_t i = 1; i < messages.size(); ++i) {
+      const comm::LinkPoint& m = messages[i];
+      link.bytes.push_back(m.bytes);
+      link.bytes_per_s.push_back(m.bytes / std::max(m.median_s - link.latency_s, m.median_s / 10));
+      link.p99_s.push_back(m.p99_s);
+      link.max_s.push_back(m.max_s);
     }
     // The network between hosts stays what it was: nobody has measured it here.
     std::erase_if(platform_.links, [](const platform::Link& l) { return l.level == "host"; });

@@ -95,8 +95,12 @@ void check(const PlatformSpec& p, const std::string& file_name) {
     if (p.host.noise.factor[i] < p.host.noise.factor[i - 1])
       c.fail("host.noise.factor", fmt::format("{} after {}", p.host.noise.factor[i], p.host.noise.factor[i - 1]),
              "quantiles, ascending");
-  for (std::size_t i = 0; i < p.links.size(); ++i)
-    c.columns(key("link", i), {{"bytes", &p.links[i].bytes}, {"GBps", &p.links[i].bytes_per_s}});
+  for (std::size_t i = 0; i < p.links.size(); ++i) {
+    const Link& l = p.links[i];
+    c.columns(key("link", i), {{"bytes", &l.bytes}, {"GBps", &l.bytes_per_s}});
+    if (!l.p99_s.empty()) c.columns(key("link", i), {{"bytes", &l.bytes}, {"p99_us", &l.p99_s}});
+    if (!l.max_s.empty()) c.columns(key("link", i), {{"bytes", &l.bytes}, {"max_us", &l.max_s}});
+  }
   for (std::size_t i = 0; i < p.collectives.size(); ++i)
     c.columns(key("collective", i), {{"bytes", &p.collectives[i].bytes}, {"us", &p.collectives[i].seconds}});
 }

@@ -27,10 +27,14 @@ DType read_dtype(ConfigTable& t) {
 
 int read_threads(ConfigTable& t) { return static_cast<int>(t.integer_or("threads", 0, 0, 1 << 20)); }
 
-std::vector<double> column(ConfigTable& t, const char* key, double unit = 1) {
+std::vector<double> column_or_none(ConfigTable& t, const char* key, double unit) {
   auto out = t.numbers_or(key, {});
-  if (out.empty()) t.fail(key, "an array of at least one number");
   for (double& x : out) x *= unit;
+  return out;
+}
+std::vector<double> column(ConfigTable& t, const char* key, double unit = 1) {
+  auto out = column_or_none(t, key, unit);
+  if (out.empty()) t.fail(key, "an array of at least one number");
   return out;
 }
 
@@ -101,7 +105,8 @@ PlatformSpec parse_platform(const std::string& toml, const std::string& file_nam
   for (ConfigTable& l : t.tables("link"))
     p.links.push_back({.level = l.one_of_or("level", "host", {"host", "network"}), .source = read_source(l),
                        .latency_s = l.number("latency_us", 0) * micro, .bytes = column(l, "bytes"),
-                       .bytes_per_s = column(l, "GBps", giga)});
+                       .bytes_per_s = column(l, "GBps", giga), .p99_s = column_or_none(l, "p99_us", micro),
+                       .max_s = column_or_none(l, "max_us", micro)});
   for (ConfigTable& l : t.tables("shared_link"))
     p.shared_links.push_back({.level = l.one_of_or("level", "host", {"host", "network"}), .source = read_source(l),
                               .nodes = static_cast<int>(l.integer_or("nodes", 1, 1, 1 << 20)),
@@ -137,6 +142,26 @@ PlatformSpec parse_platform(const std::string& toml, const std::string& file_nam
   t.finish();
   check(p, file_name);
   return p;
+}
+
+void to_json(nlohmann::json& j, const Link& l) {
+  j = {{"level", l.level},
+       {"source", l.source},
+       {"latency_s", l.latency_s},
+       {"bytes", l.bytes},
+       {"bytes_per_s", l.bytes_per_s}};
+  if (!l.p99_s.empty()) j["p99_s"] = l.p99_s;
+  if (!l.max_s.empty()) j["max_s"] = l.max_s;
+}
+
+void from_json(const nlohmann::json& j, Link& l) {
+  j.at("level").get_to(l.level);
+  j.at("source").get_to(l.source);
+  j.at("latency_s").get_to(l.latency_s);
+  j.at("bytes").get_to(l.bytes);
+  j.at("bytes_per_s").get_to(l.bytes_per_s);
+  if (j.contains("p99_s")) j.at("p99_s").get_to(l.p99_s);
+  if (j.contains("max_s")) j.at("max_s").get_to(l.max_s);
 }
 
 void to_json(nlohmann::json& j, const PlatformSpec& p) {
@@ -258,9 +283,12 @@ std::string to_toml(const PlatformSpec& p) {
     out += fmt::format("\n[host.noise]\nsource = \"{}\"\nfactor = {}\n", name(p.host.noise.source), list(p.host.noise.factor));
   out += fmt::format("\n[framework]\nsource = \"{}\"\nbaseline_MiB = {:.6g}\ncommunication_core_share = {:.6g}\n",
                      name(p.framework.source), p.framework.baseline_bytes / MiB, p.framework.communication_core_share);
-  for (const Link& l : p.links)
+  for (const Link& l : p.links) {
     out += fmt::format("\n[[link]]\nlevel = \"{}\"\nsource = \"{}\"\nlatency_us = {:.6g}\nbytes = {}\nGBps = {}\n", l.level,
                        name(l.source), l.latency_s / micro, list(l.bytes), list(l.bytes_per_s, giga));
+    if (!l.p99_s.empty()) out += fmt::format("p99_us = {}\n", list(l.p99_s, micro));
+    if (!l.max_s.empty()) out += fmt::format("max_us = {}\n", list(l.max_s, micro));
+  }
   for (const SharedLink& l : p.shared_links)
     out += fmt::format("\n[[shared_link]]\nlevel = \"{}\"\nsource = \"{}\"\nnodes = {}\nranks_per_node = {}\n"
                        "latency_us = {:.6g}\nmessage_us = {:.6g}\nwake_us = {:.6g}\nturn_us = {:.6g}\nGBps = {:.6g}\nalone_GBps = {:.6g}\n"

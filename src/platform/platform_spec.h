@@ -125,6 +125,7 @@ struct Link {
   Source source = Source::guess;
   double latency_s = 0;        // of an empty message, one way
   std::vector<double> bytes, bytes_per_s;  // of one message between two ranks, latency not included
+  std::vector<double> p99_s, max_s;        // of the same messages, latency included: how far outliers go; empty: unknown
   bool operator==(const Link&) const = default;
 };
 
@@ -205,7 +206,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Device, name, kind, memory_bytes, launch_s, l
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BusyTable, threads, source, ranks, slow_down, hand_over_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NoiseTable, source, factor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Host, cores, memory_bytes, ranks, nodes_per_group, busy, noise)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, level, source, latency_s, bytes, bytes_per_s)
+void to_json(nlohmann::json& j, const Link& link);
+void from_json(const nlohmann::json& j, Link& link);  // "p99_s" and "max_s" may be absent
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SharedLink, level, source, nodes, ranks_per_node, latency_s, message_s,
                                                 wake_s, turn_s, bytes_per_s, alone_bytes_per_s, partners, bucket_bytes, own_latency,
                                                 blend, cards, copy_bytes_per_s, gather_s, residual)

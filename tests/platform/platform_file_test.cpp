@@ -163,6 +163,18 @@ TEST(PlatformFile, IsSavedByItsEnding) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(PlatformFile, OutliersOfLinksComeBackWhereTheyWereMeasured) {
+  PlatformSpec p = default_platform();
+  EXPECT_EQ(to_toml(p).find("p99_us"), std::string::npos);
+  p.links = {{.level = "network", .source = Source::measured, .latency_s = 5e-4, .bytes = {64, 4096},
+              .bytes_per_s = {1e6, 2e6}, .p99_s = {1e-3, 2e-3}, .max_s = {4e-3, 8e-3}}};
+  const Link back = parse_platform(to_toml(p), "p.toml").links.at(0);
+  EXPECT_DOUBLE_EQ(back.p99_s[1], 2e-3);
+  EXPECT_DOUBLE_EQ(back.max_s[0], 4e-3);
+  EXPECT_EQ(nlohmann::json(p).get<PlatformSpec>(), p);
+  EXPECT_THAT(error_of(std::string(least) + "max_us = [1, 2]\n"), HasSubstr("link[0].max_us"));
+}
+
 TEST(PlatformFile, SharedLinksComeBack) {
   PlatformSpec p = default_platform();
   p.shared_links = {{.level = "network", .source = Source::measured, .nodes = 8, .ranks_per_node = 4, .latency_s = 5e-4,
