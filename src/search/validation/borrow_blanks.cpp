@@ -72,7 +72,7 @@ void borrow_blanks(std::vector<Row>& rows, const std::vector<Row>& references, c
         r.recompute = from->recompute;
         r.borrowed.push_back("recompute of the same recipe");
       }
-    if (r.overlap.empty())
+    if (r.overlap.empty()) {
       if (const Row* from = nearest(known, key, [](const Row& s) { return !s.overlap.empty(); })) {
         r.overlap = from->overlap;
         r.borrowed.push_back("overlap of the same recipe");
@@ -87,6 +87,7 @@ void borrow_blanks(std::vector<Row>& rows, const std::vector<Row>& references, c
           r.borrowed.push_back("overlap of another recipe of the model on this machine");
         }
       }
+    }
   }
 }
 
