@@ -63,6 +63,14 @@ Model fit_bytes(const Samples& samples, Model model) {
   return best;
 }
 
+// What bytes took least of, all told. Where times do not grow with bytes (noise, or work that outlasts the wires) the
+// wires are taken to be no faster than that.
+double fastest_seen(const Samples& samples) {
+  double out = 0;
+  for (const SharedSample* s : samples) out = std::max(out, s->busiest_bytes / s->median_s);
+  return out;
+}
+
 Model best_of(const Samples& samples, const std::vector<Model>& tried) {
   Model best = fit_bytes(samples, tried.front());
   for (const Model& model : tried)
@@ -146,7 +154,7 @@ platform::SharedLink fit_shared_link(std::vector<SharedSample*>& samples) {
           .source = platform::Source::measured,
           .latency_s = latency_s,
           .message_s = message_s,
-          .bytes_per_s = all.seconds_per_byte > 0 ? 1 / all.seconds_per_byte : 1e15,
+          .bytes_per_s = all.seconds_per_byte > 0 ? 1 / all.seconds_per_byte : fastest_seen(samples),
           .alone_bytes_per_s = one.seconds_per_byte > 0 ? 1 / one.seconds_per_byte : 0,
           .partners = alone.size() == samples.size() ? 1 : partners,
           .bucket_bytes = one.bucket_bytes,

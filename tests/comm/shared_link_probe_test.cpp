@@ -41,6 +41,14 @@ TEST(SharedLinkFit, OneNumberOfMessagesIsAllLatency) {
   EXPECT_EQ(link.message_s, 0);
 }
 
+// On a busy host large messages may take no longer than small ones: no sign of endless bandwidth.
+TEST(SharedLinkFit, AssumesNoRateThatWasNotSeen) {
+  SharedSample small{.level = "host", .messages = 3, .bytes = 64, .busiest_bytes = 192, .median_s = 5e-3},
+      large{.level = "host", .messages = 3, .bytes = 65536, .busiest_bytes = 200e3, .median_s = 4e-3};
+  std::vector<SharedSample*> samples{&small, &large};
+  EXPECT_DOUBLE_EQ(fit_shared_link(samples).bytes_per_s, 50e6);  // 200 kB in 4 ms
+}
+
 TEST(SharedLinkFit, FindsWhatABoundCosts) {
   // 400 us of latency, 20 us a message; a bound costs 30 us a message and 90 us a turn after the first.
   platform::SharedLink link{.latency_s = 400e-6, .message_s = 20e-6};
