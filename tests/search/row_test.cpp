@@ -161,23 +161,24 @@ TEST(Resolve, BendsWhatDoesNotFit) {
   EXPECT_EQ(derived.assumptions, std::vector<std::string>{"recompute"});
 }
 
+const FindModel find_mixture = [](const std::string&, std::string&) {
+  model::ModelSpec m;
+  m.vocab_size = 1000, m.hidden = 512, m.num_layers = 8;
+  m.attention = {.num_heads = 8, .num_kv_heads = 8, .head_dim = 64};
+  m.moe = {.num_experts = 8, .expert_ffn = 512};
+  return std::optional(m);
+};
+
 // Experts' messages can run beside another micro-batch only where a forward is joined with a backward.
 TEST(Resolve, OverlappedExpertsJoinForwardsWithBackwards) {
   Row row;
   row.source = "Megatron-Bridge", row.model = "moe", row.hardware = "H100", row.precision = "bf16", row.scorable = "yes";
   row.devices = 16, row.pp = 2, row.vpp = 2, row.tp = 1, row.ep = 8, row.micro_batch = 1, row.global_batch = 64,
   row.sequence = 1024;
-  const FindModel find = [](const std::string&, std::string&) {
-    model::ModelSpec m;
-    m.vocab_size = 1000, m.hidden = 512, m.num_layers = 8;
-    m.attention = {.num_heads = 8, .num_kv_heads = 8, .head_dim = 64};
-    m.moe = {.num_experts = 8, .expert_ffn = 512};
-    return std::optional(m);
-  };
-  EXPECT_EQ(resolve(row, find).setting.layout.schedule, "interleaved_1f1b");
+  EXPECT_EQ(resolve(row, find_mixture).setting.layout.schedule, "interleaved_1f1b");
   row.overlap = "EP a2a overlap";
-  EXPECT_EQ(resolve(row, find).setting.layout.schedule, "merged_1f1b");
-  EXPECT_EQ(resolve(row, find).setting.layout.virtual_stages, 2);
+  EXPECT_EQ(resolve(row, find_mixture).setting.layout.schedule, "merged_1f1b");
+  EXPECT_EQ(resolve(row, find_mixture).setting.layout.virtual_stages, 2);
 }
 
 TEST(Resolve, SaysWhatItCouldNotTakeAsItStands) {
@@ -185,20 +186,13 @@ TEST(Resolve, SaysWhatItCouldNotTakeAsItStands) {
   row.source = "x", row.model = "moe", row.hardware = "H100", row.precision = "bf16", row.scorable = "yes";
   row.devices = 14, row.pp = row.tp = 1, row.ep = 7, row.dp = 5, row.micro_batch = 1, row.global_batch = 14,
   row.sequence = 1024, row.sharding = "FSDP", row.overlap = "DeepEP";
-  const FindModel find = [](const std::string&, std::string&) {
-    model::ModelSpec m;
-    m.vocab_size = 1000, m.hidden = 512, m.num_layers = 8;
-    m.attention = {.num_heads = 8, .num_kv_heads = 8, .head_dim = 64};
-    m.moe = {.num_experts = 8, .expert_ffn = 512};
-    return std::optional(m);
-  };
   row.recompute = "what the authors like";
-  EXPECT_EQ(resolve(row, find).assumptions,
+  EXPECT_EQ(resolve(row, find_mixture).assumptions,
             (std::vector<std::string>{"data degree", "experts in unequal parts", "recompute"}));
   row.recompute = "Full";
-  EXPECT_TRUE(resolve(row, find).setting.layout.recompute.has(plan::Recompute::layer));
+  EXPECT_TRUE(resolve(row, find_mixture).setting.layout.recompute.has(plan::Recompute::layer));
   row.dp = 14, row.ep = 2, row.recompute = "layernorm, moe_act";
-  const ResolvedRow r = resolve(row, find);
+  const ResolvedRow r = resolve(row, find_mixture);
   EXPECT_TRUE(r.assumptions.empty());
   EXPECT_TRUE(r.setting.layout.recompute.has(plan::Recompute::norm));
   EXPECT_TRUE(r.setting.layout.recompute.has(plan::Recompute::activation));
