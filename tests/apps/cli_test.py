@@ -5,12 +5,12 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
 from small_model import small_model
+from suites import kill_if_there, run_suites
 
 TRIREME = os.environ["TRIREME"]
 SOURCE = pathlib.Path(os.environ["TRIREME_SOURCE_DIR"])
@@ -290,10 +290,7 @@ class Failures(Case):
         try:
             _, errors = process.communicate(timeout=60)
         finally:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            kill_if_there(pid)
         self.assertEqual(process.returncode, 3, errors)
         self.assertRegex(errors, r"rank 2\b")
 
@@ -452,8 +449,4 @@ class Chain(Case):
 
 
 if __name__ == "__main__":
-    program = unittest.main(verbosity=2, exit=False)
-    if not program.result.wasSuccessful():
-        sys.exit(1)
-    # What ctest counts as skipped (SKIP_RETURN_CODE).
-    sys.exit(77 if program.result.testsRun == len(program.result.skipped) else 0)
+    run_suites()

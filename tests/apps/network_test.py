@@ -10,6 +10,7 @@ import time
 import unittest
 
 from clusters import NETCLUSTER, NO_ROOT, TRIREME, can_make_namespaces, left_behind, namespaces, netcluster
+from suites import run_suites
 
 
 @unittest.skipUnless(can_make_namespaces(), NO_ROOT)
@@ -135,7 +136,4 @@ class NetworkProbe(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(verbosity=2, exit=False)
-    if not program.result.wasSuccessful():
-        sys.exit(1)
-    sys.exit(77 if program.result.testsRun == len(program.result.skipped) else 0)
+    run_suites()

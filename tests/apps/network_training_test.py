@@ -5,12 +5,12 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import unittest
 
 from clusters import NETCLUSTER, NO_ROOT, TRIREME, can_make_namespaces, left_behind, netcluster
 from small_model import small_model
+from suites import kill_if_there, run_suites
 
 RUN = """
 name = "small"
@@ -171,10 +171,7 @@ class KilledInAPhase(unittest.TestCase):
         try:
             _, errors = process.communicate(timeout=60)
         finally:
-            try:
-                os.kill(victim, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            kill_if_there(victim)
         return process.returncode, errors
 
     def check(self, make_command, find, pattern, sign):
@@ -240,7 +237,4 @@ class KilledInAPhase(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(verbosity=2, exit=False)
-    if not program.result.wasSuccessful():
-        sys.exit(1)
-    sys.exit(77 if program.result.testsRun == len(program.result.skipped) else 0)
+    run_suites()
