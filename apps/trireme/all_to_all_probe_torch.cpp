@@ -103,16 +103,7 @@ class NetworkProbe {
     for (const comm::LinkCurve& curve : curves) {
       if (curve.operation != comm::LinkOperation::message) continue;
       const bool off = shape_.node(curve.members[0]) != shape_.node(curve.members[1]);
-      platform::Link link{.level = off ? "network" : "host",
-                          .source = platform::Source::measured,
-                          .latency_s = curve.points.front().median_s};
-      for (std::size_t i = 1; i < curve.points.size(); ++i) {
-        const comm::LinkPoint& p = curve.points[i];
-        link.bytes.push_back(p.bytes);
-        link.bytes_per_s.push_back(p.bytes / std::max(p.median_s - link.latency_s, p.median_s / 10));
-        link.p99_s.push_back(p.p99_s);
-        link.max_s.push_back(p.max_s);
-      }
+      const platform::Link link = comm::link_of(off ? "network" : "host", curve.points);
       std::erase_if(platform.links, [&](const platform::Link& l) { return l.level == link.level; });
       platform.links.push_back(link);
       const comm::LinkPoint& largest = curve.points.back();

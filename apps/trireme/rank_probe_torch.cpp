@@ -136,18 +136,9 @@ class RankProbe {
   }
 
   void set_link(const std::vector<comm::LinkPoint>& messages) {
-    platform::Link link{
-        .level = "host", .source = platform::Source::measured, .latency_s = messages.front().median_s};
-    for (std::size_t i = 1; i < messages.size(); ++i) {
-      const comm::LinkPoint& m = messages[i];
-      link.bytes.push_back(m.bytes);
-      link.bytes_per_s.push_back(m.bytes / std::max(m.median_s - link.latency_s, m.median_s / 10));
-      link.p99_s.push_back(m.p99_s);
-      link.max_s.push_back(m.max_s);
-    }
     // The network between hosts stays what it was: nobody has measured it here.
     std::erase_if(platform_.links, [](const platform::Link& l) { return l.level == "host"; });
-    platform_.links.insert(platform_.links.begin(), std::move(link));
+    platform_.links.insert(platform_.links.begin(), comm::link_of("host", messages));
   }
 
   // The share of a core that a rank keeps busy while a message of some size is on its way.

@@ -123,6 +123,20 @@ LinkCurve message_curve(Group& group, std::pair<int, int> pair, const std::vecto
 
 }  // namespace
 
+platform::Link link_of(std::string level, const std::vector<LinkPoint>& messages) {
+  TRIREME_CHECK(!messages.empty());
+  platform::Link link{
+      .level = std::move(level), .source = platform::Source::measured, .latency_s = messages.front().median_s};
+  for (std::size_t i = 1; i < messages.size(); ++i) {
+    const LinkPoint& m = messages[i];
+    link.bytes.push_back(m.bytes);
+    link.bytes_per_s.push_back(m.bytes / std::max(m.median_s - link.latency_s, m.median_s / 10));
+    link.p99_s.push_back(m.p99_s);
+    link.max_s.push_back(m.max_s);
+  }
+  return link;
+}
+
 LinkPoint summarise(double bytes, std::vector<double> samples_s) {
   TRIREME_CHECK(!samples_s.empty());
   std::sort(samples_s.begin(), samples_s.end());

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/group.h"
+#include "platform/platform_spec.h"
 
 namespace trireme::comm {
 
@@ -50,6 +51,9 @@ struct LinkProbeOptions {
 
 // Collective; the result is the same on every member. One member: no curves. Pairs are measured one after another.
 std::vector<LinkCurve> probe_links(Group& group, const LinkProbeOptions& options = {});
+
+// What a platform file says of messages between two ranks: the first point is the latency, the others the bandwidth.
+platform::Link link_of(std::string level, const std::vector<LinkPoint>& messages);
 
 // Median, p99 and maximum of samples in seconds.
 LinkPoint summarise(double bytes, std::vector<double> samples_s);

@@ -9,6 +9,22 @@ namespace {
 
 using testing::run_mesh;
 
+TEST(LinkProbe, CurvesBecomeLinks) {
+  // 1 ms of latency; 1 kB in 2 ms more is 0.5 MB/s. A large message that seems no longer than the latency counts as a
+  // tenth of its time.
+  const platform::Link link = link_of("network", {{.bytes = 4, .median_s = 1e-3},
+                                                  {.bytes = 1000, .median_s = 3e-3, .p99_s = 4e-3, .max_s = 5e-3},
+                                                  {.bytes = 2000, .median_s = 1e-3}});
+  EXPECT_EQ(link.level, "network");
+  EXPECT_EQ(link.source, platform::Source::measured);
+  EXPECT_EQ(link.latency_s, 1e-3);
+  EXPECT_EQ(link.bytes, (std::vector<double>{1000, 2000}));
+  EXPECT_DOUBLE_EQ(link.bytes_per_s[0], 5e5);
+  EXPECT_DOUBLE_EQ(link.bytes_per_s[1], 2e7);
+  EXPECT_EQ(link.p99_s[0], 4e-3);
+  EXPECT_EQ(link.max_s[0], 5e-3);
+}
+
 TEST(LinkProbe, MedianAndNearestRankPercentile) {
   // 1 .. 200 s: the median is 100.5; the nearest rank of 99 % is ceil(198) = the 198th; the largest is 200.
   std::vector<double> samples;
