@@ -14,7 +14,8 @@ std::vector<Rate> rates_of(const search::Target& t) {
   const auto device = [&](const char* key) { return fitted(key, t.device, t.device_known); };
   const auto stack = [&](const char* key) { return fitted(key, t.stack, t.stack_known); };
   const auto slowed = [&](const char* key) {
-    return fmt::format("{} x {} / {}", sheet, device(key), stack("slow_down"));
+    return fmt::format("{} x {} / {}, at most {:.0f} % of it", sheet, device(key), stack("slow_down"),
+                       100 * sim::most_of_peak);
   };
   std::vector<Rate> out = {
       {"large matmuls in 16 bits", m.flops_16 / 1e12, "TFLOP/s", slowed("gemm")},

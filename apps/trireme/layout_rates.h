@@ -11,7 +11,7 @@ struct Rate {
   std::string what;
   double value = 0;
   std::string unit;    // "TFLOP/s", "GB/s", "us", "rows", or "" of a share
-  std::string source;  // "dgx_h100's data sheet x 77 % (gemm of H100-SXM5-80GB, profile published)"
+  std::string source;  // "dgx_h100's data sheet x node_link of H100-SXM5-80GB, profile published"
 };
 
 std::vector<Rate> rates_of(const search::Target& target);

@@ -17,9 +17,6 @@ constexpr std::array<std::pair<ComputeFormat, const char*>, 6> formats{{{Compute
                                                                         {ComputeFormat::float8, "float8"},
                                                                         {ComputeFormat::mxfp8, "mxfp8"},
                                                                         {ComputeFormat::nvfp4, "nvfp4"}}};
-
-// Of a peak or a bandwidth: what the best kernels reach on long runs of large operands (A100's matmuls: 0.9).
-constexpr double most_of_peak = 0.9;
 }  // namespace
 
 const char* name_of(ComputeFormat format) {

@@ -34,6 +34,9 @@ struct Machine {
   std::array<MachineLevel, max_levels> levels;
 };
 
+// Of a peak or a bandwidth: what the best kernels reach on long runs of large operands (A100's matmuls: 0.9).
+inline constexpr double most_of_peak = 0.9;
+
 // ConfigError where the platform has no data sheet.
 Machine make_machine(const platform::PlatformSpec& platform, const platform::DeviceEfficiency& device,
                      const platform::StackBehaviour& stack, ComputeFormat compute);
