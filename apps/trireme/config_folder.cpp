@@ -1,5 +1,7 @@
 #include "trireme/config_folder.h"
 
+#include <algorithm>
+
 #include "base/errors.h"
 
 namespace trireme::apps {
@@ -26,6 +28,15 @@ fs::path config_folder(const Context& context) {
   if (is_one("configs")) return "configs";
   throw ConfigError({.file = "configs",
                      .allowed = "no folder of models and platforms beside or above the program; set TRIREME_CONFIGS"});
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> out;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".toml") out.push_back(entry.path().stem().string());
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 }  // namespace trireme::apps

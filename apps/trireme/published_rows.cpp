@@ -1,7 +1,5 @@
 #include "trireme/published_rows.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -43,17 +41,13 @@ platform::StackProfile choose_stack_profile(const Context& context, const std::s
   const fs::path folder = config_folder(context) / "stacks",
                  file = folder / ((given.empty() ? "published" : given) + ".toml");
   if (given.empty() && !fs::exists(file)) return {};
-  if (!fs::exists(file)) {
-    std::vector<std::string> known;
-    for (const auto& entry : fs::directory_iterator(folder)) known.push_back(entry.path().stem().string());
-    std::sort(known.begin(), known.end());
+  if (!fs::exists(file))
     throw ConfigError(
         {.key = "--stack",
          .value = given,
          .allowed = fmt::format("a profile's file, \"uncalibrated\", or one of {} (each row takes the entry "
                                 "of its own source)",
-                                fmt::join(known, ", "))});
-  }
+                                fmt::join(names_in(folder), ", "))});
   return platform::load_stack_profile(file);
 }
 

@@ -29,15 +29,6 @@ bool is_path(const std::string& text) {
   return text.find('/') != std::string::npos || text.ends_with(".toml") || text.ends_with(".json");
 }
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> out;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (entry.path().extension() == ".toml") out.push_back(entry.path().stem().string());
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
 [[noreturn]] void no_such(const char* option, const std::string& name, const std::vector<std::string>& known) {
   const std::string near = nearest_key(name, known);
   throw ConfigError({.key = option,
