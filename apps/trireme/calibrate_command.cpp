@@ -27,7 +27,7 @@ struct Options {
 void refuse_without_times(const std::vector<search::PreparedRow>& rows, const std::vector<std::string>& files) {
   std::string reason;
   for (const search::PreparedRow& p : rows) {
-    if (p.resolved.skipped.empty() && p.is_time() && p.row.measured > 0) return;
+    if (p.has_measured_time()) return;
     if (reason.empty() && !p.resolved.skipped.empty())
       reason = fmt::format(" (row {}: {})", p.row.id, p.resolved.skipped);
   }

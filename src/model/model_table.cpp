@@ -168,12 +168,15 @@ std::optional<int> optional_count(const CsvTable& table, std::size_t row, const 
 }  // namespace
 
 TableModel ModelTable::resolve(const Alias& alias) const {
-  const auto listed = models_.find(alias.model);
-  TableModel model = listed != models_.end() ? listed->second : TableModel{};
-  if (listed == models_.end() && catalog_) model.spec = catalog_->find(alias.model);
-  if (listed == models_.end() && !model.spec)
-    model.reason = fmt::format("it is another name of {}, which has no row", alias.model);
-  if (!model.spec) return model;
+  TableModel model;
+  if (const auto listed = models_.find(alias.model); listed != models_.end())
+    model = listed->second;
+  else if (catalog_)
+    model.spec = catalog_->find(alias.model);
+  if (!model.spec) {
+    if (model.reason.empty()) model.reason = fmt::format("it is another name of {}, which has no row", alias.model);
+    return model;
+  }
   ModelSpec& spec = *model.spec;
   const bool moe = spec.moe.num_experts > 0;
   spec = with_layers(spec, alias.layers.value_or(spec.num_layers), moe ? alias.dense_layers.value_or(-1) : -1);

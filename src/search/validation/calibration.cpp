@@ -50,7 +50,7 @@ class Fitter {
   Fitter(const std::vector<PreparedRow>& rows, const platform::StackProfile* families)
       : rows_(rows), families_(families == nullptr) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!rows[i].resolved.skipped.empty() || !rows[i].is_time() || rows[i].row.measured <= 0) continue;
+      if (!rows[i].has_measured_time()) continue;
       used_.push_back(i);
       add(devices_, device_name(i));
       add(stacks_, stack_name(i));

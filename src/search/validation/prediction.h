@@ -32,6 +32,7 @@ struct PreparedRow {
   std::shared_ptr<const sim::StepModel> model;  // of time rows
 
   bool is_time() const { return row.quantity != Quantity::allocated_GiB && row.quantity != Quantity::reserved_GiB; }
+  bool has_measured_time() const { return resolved.skipped.empty() && is_time() && row.measured > 0; }
   const std::string& device() const { return platform->device.name; }
 };
 

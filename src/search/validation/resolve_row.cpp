@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/letter_case.h"
+
 namespace trireme::search {
 
 namespace {
@@ -16,8 +18,7 @@ bool has(const std::string& text, const char* part) {
 
 // Which format, "" for one that nobody knows.
 std::string compute_format(const std::string& precision) {
-  std::string p = precision;
-  std::transform(p.begin(), p.end(), p.begin(), [](unsigned char c) { return std::toupper(c); });
+  const std::string p = upper_case(precision);
   if (has(p, "NVFP4")) return "nvfp4";
   if (has(p, "MXFP8") || has(p, "FP8-MX") || has(p, "1X32") || has(p, "VARIANT 2")) return "mxfp8";
   if (has(p, "FP8")) return "float8";
@@ -63,8 +64,7 @@ void add_parts(const std::string& text, plan::RecomputeSet& set) {
 // "full", "full:5 layers", "selective:mlp+mla_up_proj", "none …", "" (the stack's default).
 void set_recompute(const Row& row, ResolvedRow& out) {
   using plan::Recompute;
-  std::string text = row.recompute;
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string text = lower_case(row.recompute);
   plan::LayoutSpec& l = out.setting.layout;
   if (text.empty() || has(text, "per recipe") || has(text, "recipe") || has(text, "none stated")) {
     l.recompute = out.facts.recompute;

@@ -48,9 +48,10 @@ void set_measured(Row& row, Quantity quantity, double value, std::string unit) {
 
 // A blank value is one to predict; one that is given and not above 0 was no measurement.
 void check_measured(const CsvTable& in, std::size_t i, Row& row) {
+  if (row.measured > 0) return;
   for (const char* column :
        {"measured_value", "tokens_per_s_per_device", "tflops_per_device", "mfu_percent", "step_time_s"})
-    if (row.measured <= 0 && !in.text(i, column).empty()) not_read(in, i, column, "above 0", row);
+    if (!in.text(i, column).empty()) not_read(in, i, column, "above 0", row);
 }
 
 // The value that the source timed, where it says so; else what it derived from it.

@@ -1,8 +1,8 @@
 #include "search/validation/stack_facts.h"
 
-#include <algorithm>
 #include <array>
-#include <cctype>
+
+#include "base/letter_case.h"
 
 namespace trireme::search {
 
@@ -32,11 +32,6 @@ plan::RecomputeSet parts(std::initializer_list<plan::Recompute> of) {
   return set;
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 // Of a source that no rule knows: the family of the software that the row names, or of the sharding that it uses.
 std::string stack_by_words(const Row& r) {
   struct Rule {
@@ -54,7 +49,7 @@ std::string stack_by_words(const Row& r) {
                                     Rule{"nemo", "nemo"},
                                     Rule{"fsdp2", "torchtitan_compile"},
                                     Rule{"torch.compile", "torchtitan_compile"}};
-  const std::string text = lower(r.source + " " + r.notes + " " + r.overlap + " " + r.sharding);
+  const std::string text = lower_case(r.source + " " + r.notes + " " + r.overlap + " " + r.sharding);
   for (const Rule& rule : rules)
     if (has(text, rule.word)) return rule.stack;
   return "";
@@ -147,8 +142,7 @@ platform::MemoryProfile memory_profile_of(const std::string& stack) {
 }
 
 std::string platform_of(const Row& row) {
-  std::string h = row.hardware;
-  std::transform(h.begin(), h.end(), h.begin(), [](unsigned char c) { return std::toupper(c); });
+  const std::string h = upper_case(row.hardware);
   struct Rule {
     const char* part;
     const char* platform;
