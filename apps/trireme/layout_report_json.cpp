@@ -1,4 +1,6 @@
 #include "model/parameters.h"
+
+#include <nlohmann/json.hpp>
 #include "trireme/layout_rates.h"
 #include "trireme/layout_report.h"
 

@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <nlohmann/json.hpp>
 
 #include "base/processor_time.h"
 #include "comm/group.h"

@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
 #include "base/errors.h"

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "report/pattern_choice.h"
 #include "train/metrics/console_progress.h"

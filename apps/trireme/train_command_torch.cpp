@@ -1,4 +1,6 @@
 #include "base/errors.h"
+
+#include <nlohmann/json.hpp>
 #include "trireme/launch.h"
 #include "trireme/positive_number.h"
 #include "trireme/rank_process.h"

@@ -1,6 +1,7 @@
 #include "comparison.h"
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "counts.h"
 #include "execution.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 namespace trireme {
 
@@ -14,7 +14,6 @@ std::string_view name_of(DType dtype);        // "float32"
 DType dtype_from_name(std::string_view name); // ConfigError for an unknown one
 DType accumulate_dtype(DType dtype);          // max(float32, dtype)
 
-inline void to_json(nlohmann::json& j, DType dtype) { j = std::string(name_of(dtype)); }
-inline void from_json(const nlohmann::json& j, DType& dtype) { dtype = dtype_from_name(j.get<std::string>()); }
+TRIREME_JSON(DType)
 
 }  // namespace trireme

@@ -3,8 +3,6 @@
 #pragma once
 #include <compare>
 
-#include <nlohmann/json.hpp>
-
 namespace trireme {
 
 template <class Tag>
@@ -22,8 +20,11 @@ struct Quantity {
   friend constexpr Quantity operator*(double k, Quantity a) { return Quantity(a.value * k); }
   friend constexpr Quantity operator/(Quantity a, double k) { return Quantity(a.value / k); }
   friend constexpr double operator/(Quantity a, Quantity b) { return a.value / b.value; }
-  friend void to_json(nlohmann::json& j, const Quantity& q) { j = q.value; }
-  friend void from_json(const nlohmann::json& j, Quantity& q) { q.value = j.get<double>(); }
+  // Json: nlohmann::json, which no header needs.
+  template <class Json>
+  friend void to_json(Json& j, const Quantity& q) { j = q.value; }
+  template <class Json>
+  friend void from_json(const Json& j, Quantity& q) { q.value = j.template get<double>(); }
 };
 
 using Bytes = Quantity<struct BytesTag>;                    // bytes

@@ -5,17 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "comm/group.h"
 #include "platform/platform_spec.h"
 
 namespace trireme::comm {
 
 enum class LinkOperation { message, all_reduce, all_to_all };
-NLOHMANN_JSON_SERIALIZE_ENUM(LinkOperation, {{LinkOperation::message, "message"},
-                                             {LinkOperation::all_reduce, "all_reduce"},
-                                             {LinkOperation::all_to_all, "all_to_all"}})
+TRIREME_JSON(LinkOperation)
 
 struct LinkPoint {
   double bytes = 0;  // of a message; of a rank's tensor (all_reduce); of all that a rank sends, its own part included
@@ -26,7 +24,7 @@ struct LinkPoint {
   int samples = 0;
   bool operator==(const LinkPoint&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkPoint, bytes, median_s, p99_s, max_s, samples)
+TRIREME_JSON(LinkPoint)
 
 struct LinkCurve {
   LinkOperation operation = LinkOperation::message;
@@ -34,7 +32,7 @@ struct LinkCurve {
   std::vector<LinkPoint> points;  // ascending bytes
   bool operator==(const LinkCurve&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkCurve, operation, members, points)
+TRIREME_JSON(LinkCurve)
 
 struct LinkProbeOptions {
   std::vector<double> bytes{4, 1024, 16384, 131072, 1048576, 8388608};  // multiples of 4

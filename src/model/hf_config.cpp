@@ -1,5 +1,7 @@
 #include "model/hf_config.h"
 
+#include <nlohmann/json.hpp>
+
 #include "model/hf_families.h"
 
 namespace trireme::model {

@@ -1,7 +1,7 @@
 // Hugging Face config.json <-> ModelSpec. Read: DeepSeek-V2 and V3, GLM-4.5 (glm4_moe), GPT-OSS, Kimi-K2, Llama,
 // Mixtral, OLMoE, Qwen2-MoE, Qwen3-MoE. Written: the families of model::Family.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "model/model_spec.h"
 

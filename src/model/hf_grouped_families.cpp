@@ -1,4 +1,6 @@
 // Families with grouped-query attention.
+
+#include <nlohmann/json.hpp>
 #include "model/hf_families.h"
 
 namespace trireme::model {

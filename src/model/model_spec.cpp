@@ -1,6 +1,7 @@
 #include "model/model_spec.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "base/read_file.h"

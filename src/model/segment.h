@@ -3,7 +3,7 @@
 //   dense layer: attention -> mlp
 //   ends:        embed, head
 #pragma once
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 namespace trireme::model {
 
@@ -18,14 +18,7 @@ enum class Segment {
   head,       // final norm, projection and loss (chunked), on the last stage
 };
 
-NLOHMANN_JSON_SERIALIZE_ENUM(Segment, {{Segment::none, "none"},
-                                       {Segment::embed, "embed"},
-                                       {Segment::attention, "attention"},
-                                       {Segment::dispatch, "dispatch"},
-                                       {Segment::experts, "experts"},
-                                       {Segment::combine, "combine"},
-                                       {Segment::mlp, "mlp"},
-                                       {Segment::head, "head"}})
+TRIREME_JSON(Segment)
 
 const char* name_of(Segment segment);
 

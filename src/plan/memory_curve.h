@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "plan/plan.h"
 #include "plan/timeline.h"
 
@@ -14,14 +15,14 @@ struct MemoryPoint {
   double bytes = 0;  // from this time on
   bool operator==(const MemoryPoint&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryPoint, time_s, bytes)
+TRIREME_JSON(MemoryPoint)
 
 struct MemoryPart {
   std::string what;  // "saved", "boundary", "gradient", "batch", "workspace", "parameters and optimizer"
   double bytes = 0;
   bool operator==(const MemoryPart&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryPart, what, bytes)
+TRIREME_JSON(MemoryPart)
 
 struct MemoryCurve {
   std::vector<MemoryPoint> points;   // ascending in time
@@ -31,7 +32,7 @@ struct MemoryCurve {
   std::vector<MemoryPart> at_peak;   // sums to peak_bytes
   bool operator==(const MemoryCurve&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryCurve, points, peak_bytes, peak_time_s, peak_action, at_peak)
+TRIREME_JSON(MemoryCurve)
 
 // At its start an action takes its workspace and the buffers that it allocates; at its end it gives back the workspace
 // and the buffers that it frees. What a forward frees, its own saved buffer keeps (SegmentMemory::saved holds the inputs

@@ -1,6 +1,7 @@
 #include "plan/mesh.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 

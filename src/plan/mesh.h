@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
+
 
 namespace trireme::plan {
 
@@ -17,8 +18,7 @@ enum class Axis {
   edp,        // ranks of a stage with the same experts: expert gradients
   embedding,  // first and last stage, the same place in dp: gradient of tied embeddings
 };
-NLOHMANN_JSON_SERIALIZE_ENUM(Axis, {{Axis::world, "world"}, {Axis::pp, "pp"}, {Axis::dp, "dp"}, {Axis::ep, "ep"},
-                                    {Axis::edp, "edp"}, {Axis::embedding, "embedding"}})
+TRIREME_JSON(Axis)
 const char* name_of(Axis axis);
 
 struct Mesh {

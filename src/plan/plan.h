@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "plan/mesh.h"
 #include "plan/pipeline/action.h"
 #include "plan/pipeline/schedule.h"
@@ -22,7 +22,7 @@ struct Chunk {
   bool head = false;
   bool operator==(const Chunk&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Chunk, first_layer, num_layers, embed, head)
+TRIREME_JSON(Chunk)
 
 // Parameters that are reduced together: all dense (or all routed-expert) parameters of these segments.
 struct BucketPart {
@@ -30,7 +30,7 @@ struct BucketPart {
   Segment segment = Segment::none;
   bool operator==(const BucketPart&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BucketPart, layer, segment)
+TRIREME_JSON(BucketPart)
 
 struct Bucket {
   bool expert = false;          // routed experts: reduced over edp; else dense: over dp
@@ -38,7 +38,7 @@ struct Bucket {
   double elements = 0;          // on one rank
   bool operator==(const Bucket&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Bucket, expert, parts, elements)
+TRIREME_JSON(Bucket)
 
 struct StagePlan {
   std::vector<Chunk> chunks;
@@ -47,7 +47,7 @@ struct StagePlan {
   std::vector<Action> actions;
   bool operator==(const StagePlan&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StagePlan, chunks, buffers, buckets, actions)
+TRIREME_JSON(StagePlan)
 
 struct Plan {
   Mesh mesh;
@@ -86,7 +86,7 @@ struct ExchangeCosts {
   std::vector<PhaseSpan> phases;
   bool operator==(const ExchangeCosts&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExchangeCosts, segment, backward, phases)
+TRIREME_JSON(ExchangeCosts)
 
 // The price of every action and buffer of a stage, aligned with StagePlan. Filled in by `sim`, or from a file.
 struct StageCosts {
@@ -97,13 +97,12 @@ struct StageCosts {
   std::vector<ExchangeCosts> exchanges;        // of the kinds that the stage has
   bool operator==(const StageCosts&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StageCosts, action_s, action_workspace_bytes, buffer_bytes, constant_bytes,
-                                                exchanges)
+TRIREME_JSON(StageCosts)
 
 struct Costs {
   std::vector<StageCosts> stages;
   bool operator==(const Costs&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Costs, stages)
+TRIREME_JSON(Costs)
 
 }  // namespace trireme::plan

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "plan/memory_curve.h"
 #include "plan/plan.h"
 #include "plan/timeline.h"
@@ -23,7 +24,7 @@ struct PricedPattern {
   double layer_s = 0;
   bool operator==(const PricedPattern&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PricedPattern, pattern, layer_s)
+TRIREME_JSON(PricedPattern)
 
 struct Prediction {
   double step_s = 0;
@@ -42,9 +43,7 @@ struct Prediction {
   std::vector<PricedPattern> patterns;  // by price, where the run leaves the all-to-all to the plan; else empty
   bool operator==(const Prediction&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Prediction, step_s, tokens_per_s, model_flops_per_step, peak_flops_per_s,
-                                                platform, platform_measured, baseline_bytes, ranks, memory, constant,
-                                                checkpoint_copy_bytes, patterns)
+TRIREME_JSON(Prediction)
 
 // What one rank measured. Times are from the step's start on this rank; the start of a step is the same moment on every
 // rank as nearly as a barrier makes it (`step_offset_s` is what remains, from rank 0's).
@@ -65,9 +64,7 @@ struct MeasuredRank {
                                       // the steps, aligned; empty where no expert was computed
   bool operator==(const MeasuredRank&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MeasuredRank, rank, first_step, num_steps, step_s, step_offset_s,
-                                                peak_memory_bytes, checkpoint_peak_bytes, checkpoint_copy_bytes, spans,
-                                                phases, phase_s, action_s, expert_rows)
+TRIREME_JSON(MeasuredRank)
 
 // Collects the spans of a rank's steps and makes the medians. Keeps the last `keep` steps added.
 class MeasuredSteps {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "base/read_file.h"

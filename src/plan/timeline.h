@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
+
 
 namespace trireme::plan {
 
@@ -12,7 +13,7 @@ struct Span {
   double end_s = 0;
   bool operator==(const Span&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Span, start_s, end_s)
+TRIREME_JSON(Span)
 
 // A phase of a dispatch or combine, inside its action: one of the pattern's phases for one of the things that travel.
 struct PhaseSpan {
@@ -22,7 +23,7 @@ struct PhaseSpan {
   double start_s = 0, end_s = 0;
   bool operator==(const PhaseSpan&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseSpan, action, part, phase, start_s, end_s)
+TRIREME_JSON(PhaseSpan)
 
 struct RankTimeline {
   int rank = 0;
@@ -32,6 +33,6 @@ struct RankTimeline {
   double peak_memory_bytes = 0;
   bool operator==(const RankTimeline&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankTimeline, rank, spans, phases, step_s, peak_memory_bytes)
+TRIREME_JSON(RankTimeline)
 
 }  // namespace trireme::plan

@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
+
 
 namespace trireme::platform {
 
@@ -50,9 +51,8 @@ struct Datasheet {
   bool operator==(const Datasheet&) const = default;
 };
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FormatPeak, format, flops_per_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FabricLevel, name, shape, devices, latency_s, bytes_per_s, devices_per_port, taper)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Datasheet, peaks, memory_bytes_per_s, host_link_bytes_per_s, host_memory_bytes,
-                                   noise, levels)
+TRIREME_JSON(FormatPeak)
+TRIREME_JSON(FabricLevel)
+TRIREME_JSON(Datasheet)
 
 }  // namespace trireme::platform

@@ -7,16 +7,15 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/dtype.h"
 #include "platform/datasheet.h"
 
 namespace trireme::platform {
 
 enum class Source { guess, measured, datasheet };
-NLOHMANN_JSON_SERIALIZE_ENUM(Source, {{Source::guess, "guess"}, {Source::measured, "measured"},
-                                      {Source::datasheet, "datasheet"}})
+TRIREME_JSON(Source)
 
 struct Peak {
   DType dtype = DType::float32;
@@ -55,8 +54,7 @@ enum class MemoryUse {
   elementwise,  // what a framework call does to tensors of this many bytes in all
   optimizer,    // AdamW: bytes of value, gradient, master and both moments, read and written
 };
-NLOHMANN_JSON_SERIALIZE_ENUM(MemoryUse, {{MemoryUse::copy, "copy"}, {MemoryUse::elementwise, "elementwise"},
-                                         {MemoryUse::optimizer, "optimizer"}})
+TRIREME_JSON(MemoryUse)
 
 struct MemoryCurve {
   MemoryUse use = MemoryUse::copy;
@@ -161,8 +159,7 @@ struct PatternRace {
 };
 
 enum class Collective { all_to_all, all_reduce, send_receive };
-NLOHMANN_JSON_SERIALIZE_ENUM(Collective, {{Collective::all_to_all, "all_to_all"}, {Collective::all_reduce, "all_reduce"},
-                                          {Collective::send_receive, "send_receive"}})
+TRIREME_JSON(Collective)
 
 struct CollectiveTable {
   Collective kind = Collective::all_to_all;
@@ -194,26 +191,22 @@ struct PlatformSpec {
   bool operator==(const PlatformSpec&) const = default;
 };
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Peak, dtype, source, flops_per_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GemmCurve, dtype, threads, source, m, n, k, flops_per_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GroupedGemmCurve, dtype, threads, source, rows, n, k, groups, flops_per_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttentionCurve, dtype, threads, source, sequence, heads, head_dim,
-                                   forward_flops_per_s, backward_flops_per_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryCurve, use, threads, source, bytes, bytes_per_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SegmentTable, dtype, threads, source, model, segment, layer, pass, factor)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Device, name, kind, memory_bytes, launch_s, launch_source, peaks, gemm, grouped_gemm,
-                                   attention, memory, segments)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BusyTable, threads, source, ranks, slow_down, hand_over_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NoiseTable, source, factor)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Host, cores, memory_bytes, ranks, nodes_per_group, busy, noise)
+TRIREME_JSON(Peak)
+TRIREME_JSON(GemmCurve)
+TRIREME_JSON(GroupedGemmCurve)
+TRIREME_JSON(AttentionCurve)
+TRIREME_JSON(MemoryCurve)
+TRIREME_JSON(SegmentTable)
+TRIREME_JSON(Device)
+TRIREME_JSON(BusyTable)
+TRIREME_JSON(NoiseTable)
+TRIREME_JSON(Host)
 void to_json(nlohmann::json& j, const Link& link);
 void from_json(const nlohmann::json& j, Link& link);  // "p99_s" and "max_s" may be absent
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SharedLink, level, source, nodes, ranks_per_node, latency_s, message_s,
-                                                wake_s, turn_s, bytes_per_s, alone_bytes_per_s, partners, bucket_bytes, own_latency,
-                                                blend, cards, copy_bytes_per_s, gather_s, residual)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PatternRace, pattern, source, nodes, ranks_per_node, top_k, bytes, seconds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveTable, kind, level, ranks, source, bytes, seconds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Framework, baseline_bytes, communication_core_share, source)
+TRIREME_JSON(SharedLink)
+TRIREME_JSON(PatternRace)
+TRIREME_JSON(CollectiveTable)
+TRIREME_JSON(Framework)
 void to_json(nlohmann::json& j, const PlatformSpec& spec);
 void from_json(const nlohmann::json& j, PlatformSpec& spec);  // "datasheet" may be absent
 

@@ -1,6 +1,7 @@
 #include "report/model_report.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "model/flops.h"
 #include "model/parameters.h"

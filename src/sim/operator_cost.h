@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "model/operators.h"
 #include "platform/device_curves.h"
 
@@ -16,7 +17,7 @@ struct Term {
   std::string source;  // "gemm 512 x 1024 x 256 at 61.3 GFLOP/s (measured)"
   bool operator==(const Term&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Term, what, seconds, source)
+TRIREME_JSON(Term)
 
 Seconds operator_time(const model::Operator& op, const platform::DeviceCurves& curves);
 

@@ -1,6 +1,7 @@
 #include "comm/link_probe.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "support/rank_threads.h"
 

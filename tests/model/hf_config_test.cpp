@@ -1,6 +1,7 @@
 #include "model/hf_config.h"
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "model/untrainable.h"

@@ -1,5 +1,6 @@
 // config.json files with the keys that each family documents, against the shipped models and published sizes.
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "model/hf_config.h"

@@ -1,6 +1,7 @@
 // Against transformers' Mixtral and Qwen3-MoE in float64 (tools/make_goldens.py): the independent reference of the
 // whole model, its import from config.json included.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "golden_file.h"
 #include "helpers.h"

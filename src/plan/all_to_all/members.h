@@ -1,7 +1,7 @@
 // A set of members as an arithmetic progression: all that patterns need, and small enough for patterns of a thousand
 // members.
 #pragma once
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 namespace trireme::plan {
 
@@ -15,6 +15,6 @@ struct Members {
   int last() const { return first + (count - 1) * stride; }
   bool contains(int member) const { return member >= first && member <= last() && (member - first) % stride == 0; }
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Members, first, count, stride)
+TRIREME_JSON(Members)
 
 }  // namespace trireme::plan

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "plan/all_to_all/members.h"
 
 namespace trireme::plan {
@@ -21,13 +21,13 @@ struct Block {
   int destination = 0;
   auto operator<=>(const Block&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Block, source, destination)
+TRIREME_JSON(Block)
 
 // What a parcel has of its blocks. Dispatch: a row a slot; a row a token that has a slot there; a row for every token
 // of the source, wanted or not. Combine: the same sets, where a row of once and all is the sum over the parcel's
 // sources.
 enum class Rows { each, once, all };
-NLOHMANN_JSON_SERIALIZE_ENUM(Rows, {{Rows::each, "each"}, {Rows::once, "once"}, {Rows::all, "all"}})
+TRIREME_JSON(Rows)
 
 // The blocks sources x destinations. In dispatch once and all have one source, in combine one destination.
 struct Parcel {
@@ -37,7 +37,7 @@ struct Parcel {
   auto operator<=>(const Parcel&) const = default;
   int num_blocks() const { return sources.count * destinations.count; }
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Parcel, sources, destinations, rows)
+TRIREME_JSON(Parcel)
 Parcel block(int source, int destination);
 
 struct Transfer {
@@ -46,7 +46,7 @@ struct Transfer {
   std::vector<Parcel> parcels;  // in the order in which they lie in the message: in each, source-major
   bool operator==(const Transfer&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Transfer, from, to, parcels)
+TRIREME_JSON(Transfer)
 int num_blocks(const Transfer& transfer);
 
 struct Phase {
@@ -56,10 +56,10 @@ struct Phase {
   int in_flight = 0;                // most sends, and most receives, of a member at one time; 0: all
   bool operator==(const Phase&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Phase, name, transfers, after, in_flight)
+TRIREME_JSON(Phase)
 
 enum class Flow { dispatch, combine };
-NLOHMANN_JSON_SERIALIZE_ENUM(Flow, {{Flow::dispatch, "dispatch"}, {Flow::combine, "combine"}})
+TRIREME_JSON(Flow)
 
 struct Pattern {
   std::string name;
@@ -68,7 +68,7 @@ struct Pattern {
   std::vector<Phase> phases;  // `after` only names earlier ones
   bool operator==(const Pattern&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Pattern, name, size, flow, phases)
+TRIREME_JSON(Pattern)
 
 // "halo, 4 members" and a line a transfer: "  0 -> 2 : 0>2..3". A parcel is sources>destinations, members are "3",
 // "0..3" or "0..6/2" (every second), and ":once" or ":all" follows where it is not each row.

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "model/operators.h"
 #include "model/segment.h"
 #include "plan/mesh.h"
@@ -30,10 +30,7 @@ enum class Lane {
   dp,                // gradient reductions, token counts, metrics
   copy,              // host copies
 };
-NLOHMANN_JSON_SERIALIZE_ENUM(Lane, {{Lane::compute, "compute"}, {Lane::forward_send, "forward_send"},
-                                    {Lane::forward_receive, "forward_receive"}, {Lane::backward_send, "backward_send"},
-                                    {Lane::backward_receive, "backward_receive"}, {Lane::ep, "ep"}, {Lane::dp, "dp"},
-                                    {Lane::copy, "copy"}})
+TRIREME_JSON(Lane)
 const char* name_of(Lane lane);
 inline constexpr int num_lanes = 8;
 
@@ -54,17 +51,7 @@ enum class ActionKind {
   reduce_counts,   // dp: router counts over the data ranks
   optimizer,       // compute
 };
-NLOHMANN_JSON_SERIALIZE_ENUM(ActionKind,
-                             {{ActionKind::load_batch, "load_batch"}, {ActionKind::count_tokens, "count_tokens"},
-                              {ActionKind::forward, "forward"}, {ActionKind::backward, "backward"},
-                              {ActionKind::input_gradient, "input_gradient"},
-                              {ActionKind::weight_gradient, "weight_gradient"},
-                              {ActionKind::all_to_all, "all_to_all"}, {ActionKind::send, "send"},
-                              {ActionKind::receive, "receive"}, {ActionKind::reduce, "reduce"},
-                              {ActionKind::reduce_embedding, "reduce_embedding"},
-                              {ActionKind::gradient_norm, "gradient_norm"},
-                              {ActionKind::reduce_metrics, "reduce_metrics"},
-                              {ActionKind::reduce_counts, "reduce_counts"}, {ActionKind::optimizer, "optimizer"}})
+TRIREME_JSON(ActionKind)
 const char* name_of(ActionKind kind);
 
 // What a buffer holds, for one micro-batch at one place in the stage.
@@ -74,8 +61,7 @@ enum class BufferKind {
   gradient,  // gradients with respect to a segment's inputs, until the previous segment's backward has read them
   batch,     // tokens, targets, ... of a micro-batch
 };
-NLOHMANN_JSON_SERIALIZE_ENUM(BufferKind, {{BufferKind::boundary, "boundary"}, {BufferKind::saved, "saved"},
-                                          {BufferKind::gradient, "gradient"}, {BufferKind::batch, "batch"}})
+TRIREME_JSON(BufferKind)
 
 struct Buffer {
   BufferKind kind = BufferKind::boundary;
@@ -87,7 +73,7 @@ struct Buffer {
   int layer = -1;
   bool operator==(const Buffer&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Buffer, kind, segment, message, mb, chunk, layer)
+TRIREME_JSON(Buffer)
 
 struct Action {
   int id = 0;  // its place in the stage's list

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "plan/pipeline/schedule.h"
 #include "platform/memory_profile.h"
 #include "sim/estimate/setting.h"
@@ -20,7 +20,7 @@
 namespace trireme::sim {
 
 enum class MemoryPlace { device, host };
-NLOHMANN_JSON_SERIALIZE_ENUM(MemoryPlace, {{MemoryPlace::device, "device"}, {MemoryPlace::host, "host"}})
+TRIREME_JSON(MemoryPlace)
 
 struct MemoryItem {
   std::string group;  // state | activations | working | buffers | overhead | fragmentation
@@ -29,7 +29,7 @@ struct MemoryItem {
   MemoryPlace place = MemoryPlace::device;
   bool operator==(const MemoryItem&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryItem, group, name, bytes, place)
+TRIREME_JSON(MemoryItem)
 
 // The level of one slot of the stage's row.
 struct MemorySlot {
@@ -37,7 +37,7 @@ struct MemorySlot {
   double after_bytes = 0;  // when it has ended
   bool operator==(const MemorySlot&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemorySlot, peak_bytes, after_bytes)
+TRIREME_JSON(MemorySlot)
 
 struct StageMemory {
   int stage = 0;
@@ -55,9 +55,7 @@ struct StageMemory {
   std::vector<MemorySlot> slots;  // where asked for: along the row
   bool operator==(const StageMemory&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageMemory, stage, state_bytes, allocated_bytes, reserved_bytes, needed_bytes,
-                                   host_bytes, first_peak_bytes, chunks_in_flight, layers_in_flight, peak_slot, peak,
-                                   items, slots)
+TRIREME_JSON(StageMemory)
 
 struct MemoryEstimate {
   std::vector<StageMemory> stages;
@@ -73,8 +71,7 @@ struct MemoryEstimate {
   double reserved_bytes() const { return stages.empty() ? 0 : stages[heaviest].reserved_bytes; }
   double needed_bytes() const { return stages.empty() ? 0 : stages[heaviest].needed_bytes; }
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryEstimate, stages, heaviest, capacity_bytes, host_capacity_bytes,
-                                   cold_start_needed_bytes, feasible, reasons)
+TRIREME_JSON(MemoryEstimate)
 
 struct MemoryOptions {
   double capacity_bytes = 0;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "platform/memory_profile.h"
 #include "sim/estimate/piece_time.h"
 #include "sim/grid/simulate_grid.h"
@@ -35,7 +35,7 @@ struct EstimateTerm {
   double seconds = 0;  // a step, all micro-batches
   std::string source;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EstimateTerm, what, seconds, source)
+TRIREME_JSON(EstimateTerm)
 
 class StepModel {
  public:

@@ -19,7 +19,7 @@
 #include <memory>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "model/model_spec.h"
 #include "train/checkpoint/commit_barrier.h"

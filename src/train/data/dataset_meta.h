@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
+
 
 namespace trireme::train {
 
@@ -20,8 +21,7 @@ struct DatasetMeta {
   std::vector<std::string> sources;  // file names, without folders
   bool operator==(const DatasetMeta&) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DatasetMeta, tokenizer, tokenizer_file, vocab_size, eos, num_documents,
-                                                num_tokens, max_token, bin_bytes, sources)
+TRIREME_JSON(DatasetMeta)
 
 void write_meta(const std::string& prefix, const DatasetMeta& meta);
 // Nothing when there is no such file, or when it is of another .bin (by size).

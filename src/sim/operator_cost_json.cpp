@@ -1,0 +1,9 @@
+#include <nlohmann/json.hpp>
+
+#include "sim/operator_cost.h"
+
+namespace trireme::sim {
+
+TRIREME_DEFINE_JSON(Term, what, seconds, source)
+
+}  // namespace trireme::sim
