@@ -56,7 +56,7 @@ class NetworkProbe {
                       .prefix = "probe",
                       .interface = o_.env.interface,
                       .master_address = o_.env.master_addr}),
-        world_(all_.group(plan::Axis::world)) {}
+        world_(all_.group(plan::world_group)) {}
 
   void run() {
     platform::PlatformSpec platform = platform::default_platform();

@@ -40,7 +40,7 @@ class RankProbe {
  public:
   RankProbe(const RankProbeOptions& options, platform::PlatformSpec& platform)
       : o_(options), platform_(platform), world_size_(o_.env.world), store_(comm::connect_store(o_.env, patience)),
-        all_(communicator({.pp = 1, .dp = world_size_, .ep = world_size_}, "probe/all")), world_(all_->group(plan::Axis::dp)) {
+        all_(communicator({.pp = 1, .dp = world_size_, .ep = world_size_}, "probe/all")), world_(all_->group(Axis::dp)) {
     // Pairs of neighbours, for what two ranks do between themselves.
     if (world_size_ > 2 && world_size_ % 2 == 0) pairs_ = communicator({.pp = world_size_ / 2, .dp = 2, .ep = 2}, "probe/pairs");
   }
@@ -167,7 +167,7 @@ class RankProbe {
     platform_.collectives.clear();
     if (pairs_) {
       std::vector<comm::LinkCurve> curves;
-      if (o_.env.rank < 2) curves = comm::probe_links(pairs_->group(plan::Axis::dp), link_options({{0, 1}}, 2));
+      if (o_.env.rank < 2) curves = comm::probe_links(pairs_->group(Axis::dp), link_options({{0, 1}}, 2));
       for (const comm::LinkCurve& curve : curves) add(curve);
       comm::barrier(world_, "probe links");
     }

@@ -49,7 +49,7 @@ struct Planned {
 // patterns that know nodes mind.
 std::vector<int> ranks_of_hosts(const plan::RunSpec& run, comm::Communicator& communicator) {
   try {
-    return communicator.node_shape(communicator.group(plan::Axis::world)).ranks_of_node();
+    return communicator.node_shape(communicator.group(plan::world_group)).ranks_of_node();
   } catch (const ConfigError&) {
     if (run.layout.all_to_all != "auto" && plan::needs_nodes(run.layout.all_to_all)) throw;
     return {};

@@ -14,7 +14,6 @@
 namespace trireme::comm {
 namespace {
 
-using plan::Axis;
 
 class BackendGroup final : public Group {
  public:
@@ -75,19 +74,18 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::Store> store, const Communic
   TRIREME_CHECK(options.rank >= 0 && options.rank < mesh.world(), "rank {} of {}", options.rank, mesh.world());
   struct Wanted {
     std::string name;
-    Axis axis;
+    plan::GroupKind kind;
   };
-  const std::array<Wanted, 8> wanted{{{"world", Axis::world},
-                                      {"pp", Axis::pp},
+  const std::array<Wanted, 7> wanted{{{"world", plan::world_group},
                                       {"pp_forward", Axis::pp},
                                       {"pp_backward", Axis::pp},
                                       {"dp", Axis::dp},
                                       {"ep", Axis::ep},
                                       {"edp", Axis::edp},
-                                      {"embedding", Axis::embedding}}};
+                                      {"embedding", plan::embedding_group}}};
   for (const Wanted& w : wanted) {
     auto group =
-        std::make_unique<BackendGroup>(w.name, mesh.group(w.axis, options.rank), options.rank, options.liveness);
+        std::make_unique<BackendGroup>(w.name, mesh.group(w.kind, options.rank), options.rank, options.liveness);
     group->device = options.device;
     state_->groups.push_back(std::move(group));
   }
@@ -128,8 +126,8 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::Store> store, const Communic
 
 Communicator::~Communicator() = default;
 
-Group& Communicator::group(Axis axis) {
-  return state_->find(plan::name_of(axis));
+Group& Communicator::group(const plan::GroupKind& kind) {
+  return state_->find(plan::name_of(kind));
 }
 plan::NodeShape Communicator::node_shape(const Group& group) const {
   std::vector<std::string> hosts;

@@ -79,7 +79,8 @@ class Communicator {
   Communicator(c10::intrusive_ptr<c10d::Store> store, const CommunicatorOptions& options);
   ~Communicator();  // releases, communicates nothing
 
-  Group& group(plan::Axis axis);
+  // World, dp, ep, edp or embedding (std::logic_error for another kind: nothing communicates on it).
+  Group& group(const plan::GroupKind& kind);
   // The members of a group by host. ConfigError (key layout.all_to_all) where those of a host are not consecutive.
   plan::NodeShape node_shape(const Group& group) const;
   Group& pipeline_forward();   // pp group for activations

@@ -45,7 +45,7 @@ EmulatedRunner::EmulatedRunner(StageContext context, plan::StageCosts costs)
   routing_ = even_routing(num_rows_ / top_k, top_k, num_experts);
   for (std::int64_t e = 0; e < local; ++e)
     num_received_ += mesh.ep * routing_->counts_E[static_cast<std::size_t>(mesh.ep_index(context_.rank) * local + e)];
-  exchange_.emplace(context_.communicator.group(plan::Axis::ep), plan::exchange_pattern(context_.plan, context_.rank),
+  exchange_.emplace(context_.communicator.group(Axis::ep), plan::exchange_pattern(context_.plan, context_.rank),
                     static_cast<int>(num_experts), static_cast<int>(top_k));
 }
 

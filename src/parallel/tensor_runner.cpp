@@ -38,7 +38,7 @@ TensorRunner::TensorRunner(StageContext context, nn::Model& model, GradientBucke
   TRIREME_CHECK(static_cast<bool>(hooks_.batch), "a runner needs batches");
   const plan::Mesh& mesh = context_.plan.mesh;
   if (mesh.ep > 1 && context_.run.model.num_moe_layers() > 0)
-    exchange_.emplace(context_.communicator.group(plan::Axis::ep),
+    exchange_.emplace(context_.communicator.group(Axis::ep),
                       plan::exchange_pattern(context_.plan, context_.rank), context_.run.model.moe.num_experts,
                       context_.run.model.moe.router.top_k);
 }

@@ -9,9 +9,9 @@
 
 namespace trireme::plan {
 
-// Which members of a rank's ep group share a host, and which hosts a switch. One node where the mesh knows no hosts.
-// Groups of hosts are left out where the ep group does not begin with one.
-NodeShape ep_shape(const Mesh& mesh, int rank);
+// Which members of a rank's group share a host, and which of these hosts a switch. One node where the mesh knows no hosts.
+// Switches are left out where the group's hosts are not evenly apart from the first of a switch on.
+NodeShape node_shape(const Mesh& mesh, const GroupKind& kind, int rank);
 
 // Every different one of the mesh's ep groups.
 std::vector<NodeShape> ep_shapes(const Mesh& mesh);

@@ -1,12 +1,13 @@
 // How a model and its batch are laid over ranks: the [layout] table of a run.
 //
-// Ranks: world = pp * dp * cp * tp, tp innermost. Experts lie over the dp * cp * tp ranks of a stage:
-// dp * cp * tp = edp * ep * etp. A key that `trireme train` can't run yet is refused there (plan/runnable.h); planning
+// Ranks: world = pp * dp * cp * tp, and the experts over the ranks of a stage (plan/mesh.h). A key that `trireme train` can't run yet is refused there (plan/runnable.h); planning
 // takes them all.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "plan/axis_order.h"
 
 namespace trireme::plan {
 
@@ -78,6 +79,8 @@ struct LayoutSpec {
   bool sequence_parallel = true;         // with tp: norms and residuals split by token (Korthikanti et al. 2022)
   int cp = 1;                            // context parallel: the sequence split for attention
   int etp = 1;                           // tensor parallel inside an expert
+  AxisOrder order = default_order;       // ranks over the axes, the first varies fastest
+  AxisOrder expert_order;                // over the experts' axes; empty: follows order
   int virtual_stages = 1;                // chunks of the model on a stage (interleaved, V shapes)
   int micro_batch_group = 0;             // interleaved and merged 1f1b: micro-batches of a chunk in a row; 0: pp
   std::string schedule = "1f1b";

@@ -1,28 +1,83 @@
 #include "plan/mesh.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "plan/layout_spec.h"
 
 namespace trireme::plan {
 
-const char* name_of(Axis axis) {
-  switch (axis) {
-    case Axis::world:
-      return "world";
-    case Axis::pp:
-      return "pp";
-    case Axis::dp:
-      return "dp";
-    case Axis::ep:
-      return "ep";
-    case Axis::edp:
-      return "edp";
-    case Axis::embedding:
-      return "embedding";
+GroupPlace AxisStrides::place(Axes axes) const {
+  TRIREME_CHECK(axes.within(dense_axes) || axes.within(expert_axes), "no groups of {}", name_of(axes));
+  std::array<Axis, 4> sorted{};  // by stride; an axis of one rank joins nothing
+  int count = 0;
+  for (int i = 0; i < num_axes; ++i) {
+    const auto axis = static_cast<Axis>(i);
+    if (!axes.has(axis) || size_of(axis) == 1) continue;
+    int at = count++;
+    for (; at > 0 && stride_of(sorted[at - 1]) > stride_of(axis); --at) sorted[at] = sorted[at - 1];
+    sorted[at] = axis;
   }
-  return "?";
+  GroupPlace out;
+  for (int i = 0; i < count; ++i) {
+    const double size = size_of(sorted[i]), stride = stride_of(sorted[i]);
+    if (i == 0) {
+      out.size = size, out.stride = stride;
+    } else if (out.runs == 1 && stride == out.stride * out.size) {
+      out.size *= size;
+    } else {
+      if (out.runs == 1) out.run_stride = stride;
+      out.size *= size, out.runs *= size;
+    }
+  }
+  return out;
+}
+
+AxisStrides Mesh::strides() const {
+  AxisStrides out;
+  out.size = {tp, cp, dp, pp, ep, etp, edp()};
+  int stride = 1;
+  const auto next = [&](Axis axis) {
+    out.stride[static_cast<std::size_t>(axis)] = stride;
+    stride *= out.size_of(axis);
+  };
+  // pp is an axis of both: the dense axes have the last word.
+  for (const Axis axis : experts()) next(axis);
+  stride = 1;
+  for (const Axis axis : order)
+    if (axis != Axis::ep) next(axis);
+  return out;
+}
+
+namespace {
+
+int expert_ranks_before_pp(const Mesh& mesh, const AxisStrides& strides) {
+  int ranks = 1;
+  for (const Axis axis : mesh.experts()) {
+    if (axis == Axis::pp) break;
+    ranks *= strides.size_of(axis);
+  }
+  return ranks;
+}
+
+}  // namespace
+
+bool Mesh::stages_agree() const {
+  if (pp == 1) return true;
+  const AxisStrides strides = this->strides();
+  return expert_ranks_before_pp(*this, strides) == strides.stride_of(Axis::pp);
+}
+
+std::string why_stages_differ(const Mesh& mesh) {
+  const AxisStrides strides = mesh.strides();
+  return fmt::format("with {}{} {} ranks of dense layers and {} of experts come before pp, which must be as many",
+                     to_text(mesh.order), mesh.expert_order.empty() ? "" : " and " + to_text(mesh.expert_order),
+                     strides.stride_of(Axis::pp), expert_ranks_before_pp(mesh, strides));
+}
+
+Mesh mesh_of(const LayoutSpec& l) {
+  return {.pp = l.pp, .dp = std::max(1, l.dp), .ep = l.ep, .cp = l.cp, .tp = l.tp, .etp = l.etp, .order = l.order,
+          .expert_order = l.expert_order};
 }
 
 int Mesh::host(int rank) const {
@@ -36,59 +91,44 @@ int Mesh::host(int rank) const {
   return 0;
 }
 
-void to_json(nlohmann::json& j, const Mesh& mesh) {
-  j = {{"pp", mesh.pp}, {"dp", mesh.dp}, {"ep", mesh.ep}};
-  if (!mesh.ranks_of_host.empty()) j["ranks_of_host"] = mesh.ranks_of_host;
-  if (mesh.hosts_per_group > 0) j["hosts_per_group"] = mesh.hosts_per_group;
+int Mesh::rank(int stage, int place) const {
+  const int stride = strides().stride_of(Axis::pp);
+  return place % stride + stage * stride + place / stride * stride * pp;
 }
 
-void from_json(const nlohmann::json& j, Mesh& mesh) {
-  mesh = {.pp = j.at("pp"), .dp = j.at("dp"), .ep = j.at("ep")};
-  mesh.ranks_of_host = j.value("ranks_of_host", std::vector<int>());
-  mesh.hosts_per_group = j.value("hosts_per_group", 0);
+std::vector<int> Mesh::group(const GroupKind& kind, int rank_in) const {
+  TRIREME_CHECK(rank_in >= 0 && rank_in < world(), "rank {} of {}", rank_in, world());
+  const AxisStrides strides = this->strides();
+  const GroupPlace place = strides.place(kind.axes);
+  int first = rank_in;
+  for (int i = 0; i < num_axes; ++i)
+    if (const auto axis = static_cast<Axis>(i); kind.axes.has(axis)) first -= strides.index(axis, rank_in) * strides.stride_of(axis);
+  std::vector<int> out;
+  out.reserve(static_cast<std::size_t>(place.size));
+  for (int run = 0; run < place.runs; ++run)
+    for (int i = 0; i < place.run(); ++i)
+      out.push_back(first + run * static_cast<int>(place.run_stride) + i * static_cast<int>(place.stride));
+  if (!kind.embedding) return out;
+  if (out.size() > 1 && rank_in != out.front() && rank_in != out.back()) return {rank_in};
+  if (out.size() > 1) out = {out.front(), out.back()};
+  return out;
+}
+
+std::vector<std::vector<int>> Mesh::groups(const GroupKind& kind) const {
+  std::vector<std::vector<int>> out;
+  std::vector<bool> seen(static_cast<std::size_t>(world()));
+  for (int r = 0; r < world(); ++r) {
+    if (seen[static_cast<std::size_t>(r)]) continue;
+    out.push_back(group(kind, r));
+    for (const int member : out.back()) seen[static_cast<std::size_t>(member)] = true;
+  }
+  return out;
 }
 
 std::vector<int> even_hosts(int world, int ranks_per_host) {
   std::vector<int> out;
   if (ranks_per_host <= 0 || ranks_per_host >= world) return out;
   for (int first = 0; first < world; first += ranks_per_host) out.push_back(std::min(ranks_per_host, world - first));
-  return out;
-}
-
-std::vector<int> Mesh::group(Axis axis, int rank_in) const {
-  TRIREME_CHECK(rank_in >= 0 && rank_in < world(), "rank {} of {}", rank_in, world());
-  const int stage = pp_index(rank_in), place = dp_index(rank_in);
-  std::vector<int> out;
-  switch (axis) {
-    case Axis::world:
-      for (int r = 0; r < world(); ++r) out.push_back(r);
-      break;
-    case Axis::pp:
-      for (int s = 0; s < pp; ++s) out.push_back(rank(s, place));
-      break;
-    case Axis::dp:
-      for (int d = 0; d < dp; ++d) out.push_back(rank(stage, d));
-      break;
-    case Axis::ep:
-      for (int e = 0; e < ep; ++e) out.push_back(rank(stage, edp_index(rank_in) * ep + e));
-      break;
-    case Axis::edp:
-      for (int e = 0; e < edp(); ++e) out.push_back(rank(stage, e * ep + ep_index(rank_in)));
-      break;
-    case Axis::embedding:
-      if (pp > 1 && (stage == 0 || stage == pp - 1))
-        out = {rank(0, place), rank(pp - 1, place)};
-      else
-        out = {rank_in};
-      break;
-  }
-  return out;
-}
-
-std::vector<std::vector<int>> Mesh::groups(Axis axis) const {
-  std::vector<std::vector<int>> out;
-  for (int r = 0; r < world(); ++r)
-    if (auto members = group(axis, r); members.front() == r) out.push_back(std::move(members));
   return out;
 }
 

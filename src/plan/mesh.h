@@ -1,50 +1,81 @@
-// The mesh of ranks. world = pp * dp; ep lies inside dp (the attention of an ep group is data-parallel), and
-// edp = dp / ep ranks hold the same experts. rank = pp_index * dp + edp_index * ep + ep_index: neighbours in rank share
-// experts' all-to-all, the fastest links.
+// The mesh of ranks. world = pp * dp * cp * tp; the experts lie over the same ranks: dp * cp * tp = edp * etp * ep. A rank
+// is numbered by its indices on the dense axes and, with the same pp index, by those on the experts' axes:
+// rank = sum of index(axis) * stride(axis) over either set, strides by an order of the axes, the first with stride 1. As
+// Megatron-core's RankGenerator. With the default order tensor ranks are neighbours, then those that share a sequence,
+// then data ranks, stages last; experts' all-to-all is among neighbours.
 #pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/axis.h"
 #include "base/json.h"
-
+#include "plan/axis_order.h"
+#include "plan/group_kind.h"
+#include "plan/group_place.h"
 
 namespace trireme::plan {
 
-enum class Axis {
-  world,
-  pp,         // one rank of each stage, the same place in dp
-  dp,         // all ranks of a stage: dense gradients
-  ep,         // ranks that share the experts of a stage: all-to-all
-  edp,        // ranks of a stage with the same experts: expert gradients
-  embedding,  // first and last stage, the same place in dp: gradient of tied embeddings
+struct LayoutSpec;
+
+// Sizes and strides of all axes.
+struct AxisStrides {
+  std::array<int, num_axes> size{}, stride{};
+  int size_of(Axis axis) const { return size[static_cast<std::size_t>(axis)]; }
+  int stride_of(Axis axis) const { return stride[static_cast<std::size_t>(axis)]; }
+  int index(Axis axis, int rank) const { return rank / stride_of(axis) % size_of(axis); }
+
+  // Of dense axes only, or of the experts' only. No heap.
+  GroupPlace place(Axis axis) const { return {double(size_of(axis)), double(stride_of(axis))}; }
+  GroupPlace place(Axes axes) const;
 };
-TRIREME_JSON(Axis)
-const char* name_of(Axis axis);
 
 struct Mesh {
   int pp = 1;
   int dp = 1;
-  int ep = 1;  // divides dp
+  int ep = 1;  // ep * etp divides dp * cp * tp
+  int cp = 1;
+  int tp = 1;
+  int etp = 1;
+  AxisOrder order = default_order;
+  AxisOrder expert_order;  // empty: follows order
   // Where the ranks are: of each host, in order of rank. Empty: all on one, or nobody knows.
   std::vector<int> ranks_of_host;
   int hosts_per_group = 0;  // hosts that share a switch, in order; 0: the fabric has no such level
   bool operator==(const Mesh&) const = default;
 
-  int world() const { return pp * dp; }
+  int stage_ranks() const { return dp * cp * tp; }
+  int world() const { return pp * stage_ranks(); }
+  int edp() const { return static_cast<int>(std::max<std::int64_t>(1, stage_ranks() / (std::int64_t{1} * ep * etp))); }
   int host(int rank) const;
-  int edp() const { return dp / ep; }
-  int pp_index(int rank) const { return rank / dp; }
-  int dp_index(int rank) const { return rank % dp; }
-  int ep_index(int rank) const { return rank % dp % ep; }
-  int edp_index(int rank) const { return rank % dp / ep; }
-  int rank(int pp_index, int dp_index) const { return pp_index * dp + dp_index; }
+  AxisOrder experts() const { return expert_order.empty() ? expert_order_of(order) : expert_order; }
+  AxisStrides strides() const;
+  // Whether dense layers and experts have the same stages: as many ranks of either lie before pp in their order. They do
+  // where pp comes last in both.
+  bool stages_agree() const;
 
-  // Global ranks of the group of `axis` that `rank` is in, ascending. `embedding` of a middle stage is the rank alone.
-  std::vector<int> group(Axis axis, int rank) const;
-  // All groups of an axis, by their first member: every rank creates process groups in this order.
-  std::vector<std::vector<int>> groups(Axis axis) const;
+  int pp_index(int rank) const { return strides().index(Axis::pp, rank); }
+  int dp_index(int rank) const { return strides().index(Axis::dp, rank); }
+  int ep_index(int rank) const { return strides().index(Axis::ep, rank); }
+  int edp_index(int rank) const { return strides().index(Axis::edp, rank); }
+  // The `place`th rank of a stage, ascending: with tp 1 and cp 1 the one with this dp index.
+  int rank(int stage, int place) const;
+
+  // Global ranks of the group of this kind that `rank` is in, ascending.
+  std::vector<int> group(const GroupKind& kind, int rank) const;
+  // All groups of a kind, by their first member: every rank creates process groups in this order.
+  std::vector<std::vector<int>> groups(const GroupKind& kind) const;
 };
-// Hosts are only written where they are known.
+
+// The layout's, with dp at least 1.
+Mesh mesh_of(const LayoutSpec& layout);
+
+// Of a mesh whose stages don't agree: "with tp-cp-ep-pp-dp 2 ranks of dense layers and 8 of experts come before pp".
+std::string why_stages_differ(const Mesh& mesh);
+
+// What differs from its default only, pp, dp and ep always.
 void to_json(nlohmann::json& j, const Mesh& mesh);
 void from_json(const nlohmann::json& j, Mesh& mesh);
 

@@ -152,19 +152,19 @@ void check_messages(const Plan& plan, std::vector<std::string>& out) {
           out.push_back(fmt::format("stage {} sends {} {} messages to stage {}, which receives {}", from, sent.size(),
                                     pass == Pass::forward ? "forward" : "backward", to, received.size()));
       }
-  for (const Axis axis : {Axis::world, Axis::embedding}) {
+  for (const GroupKind& kind : {world_group, embedding_group}) {
     std::vector<ActionKind> expected;
     int expected_of = -1;
     for (int stage = 0; stage < stages; ++stage) {
-      if (axis == Axis::embedding && stage != 0 && stage != stages - 1) continue;
+      if (kind == embedding_group && stage != 0 && stage != stages - 1) continue;
       std::vector<ActionKind> issued;
       for (const Action& a : plan.stages[stage].actions)
-        if (a.lane == Lane::dp && a.group == axis) issued.push_back(a.kind);
+        if (a.lane == Lane::dp && a.group == kind) issued.push_back(a.kind);
       if (expected_of < 0) {
         expected = issued;
         expected_of = stage;
       } else if (issued != expected) {
-        out.push_back(fmt::format("stages {} and {} issue different collectives on {}", expected_of, stage, name_of(axis)));
+        out.push_back(fmt::format("stages {} and {} issue different collectives on {}", expected_of, stage, name_of(kind)));
       }
     }
   }

@@ -29,6 +29,14 @@ std::string one_of_names(ConfigTable& table, const char* key, const std::string&
   return name;
 }
 
+AxisOrder axis_order(ConfigTable& table, const char* key, const AxisOrder& otherwise, AxisOrder (*read)(const std::string&)) {
+  try {
+    return read(table.string_or(key, to_text(otherwise)));
+  } catch (const std::invalid_argument& e) {
+    table.fail(key, e.what());
+  }
+}
+
 template <class Read>
 auto set_of_names(ConfigTable& table, const char* key, Read read) {
   try {
@@ -59,6 +67,8 @@ LayoutSpec read_layout(ConfigTable t, const std::vector<std::string>& patterns) 
   s.sequence_parallel = t.boolean_or("sequence_parallel", s.sequence_parallel);
   s.cp = static_cast<int>(t.integer_or("cp", s.cp, 1, 1 << 20));
   s.etp = static_cast<int>(t.integer_or("etp", s.etp, 1, 1 << 20));
+  s.order = axis_order(t, "order", s.order, order_from_text);
+  s.expert_order = axis_order(t, "expert_order", s.expert_order, expert_order_from_text);
   s.virtual_stages = static_cast<int>(t.integer_or("virtual_stages", s.virtual_stages, 1, 1 << 20));
   s.micro_batch_group = static_cast<int>(t.integer_or("micro_batch_group", s.micro_batch_group, 0, 1 << 20));
   const std::string sharding = one_of_names(t, "sharding", name_of(s.sharding), sharding_names());
@@ -184,6 +194,7 @@ void check(const RunSpec& run, const ConfigTable& table) {
     table.fail("layout.ep", l.cp * l.tp * l.etp == 1
                                 ? fmt::format("must divide layout.dp ({})", l.dp)
                                 : fmt::format("times layout.etp ({}) must divide layout.dp * cp * tp ({})", l.etp, experts_over));
+  if (experts > 0 && l.dp > 0 && !mesh_of(l).stages_agree()) table.fail("layout.order", why_stages_differ(mesh_of(l)));
   const std::int64_t at_once = run.batch.micro_batch * std::max(l.dp, 1);
   if (run.batch.global_batch % at_once != 0)
     table.fail("batch.global_batch",
@@ -271,6 +282,8 @@ std::string to_toml(const RunSpec& run) {
   line("sequence_parallel", run.layout.sequence_parallel);
   line("cp", run.layout.cp);
   line("etp", run.layout.etp);
+  line("order", quoted(to_text(run.layout.order)));
+  line("expert_order", quoted(to_text(run.layout.expert_order)));
   line("virtual_stages", run.layout.virtual_stages);
   line("micro_batch_group", run.layout.micro_batch_group);
   line("sharding", quoted(name_of(run.layout.sharding)));
@@ -366,7 +379,9 @@ Mesh resolve_mesh(const RunSpec& run, int num_ranks) {
     fail("layout.ep", l.ep,
          experts == 0 ? std::string("must be 1: the model has no experts")
                       : fmt::format("must divide model.moe.num_experts ({})", experts));
-  return {.pp = l.pp, .dp = dp, .ep = l.ep};
+  Mesh mesh = mesh_of(l);
+  mesh.dp = dp;
+  return mesh;
 }
 
 }  // namespace trireme::plan

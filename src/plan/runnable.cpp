@@ -22,6 +22,8 @@ void refuse_unrunnable(const RunSpec& run) {
   hold(l.tp == 1, "tp", fmt::format("{}", l.tp), "must be 1");
   hold(l.cp == 1, "cp", fmt::format("{}", l.cp), "must be 1");
   hold(l.etp == 1, "etp", fmt::format("{}", l.etp), "must be 1");
+  hold(l.order == plain.order, "order", to_text(l.order), "must be \"tp-cp-ep-dp-pp\"");
+  hold(l.expert_order == plain.expert_order, "expert_order", to_text(l.expert_order), "must be \"\"");
   hold(l.virtual_stages == 1, "virtual_stages", fmt::format("{}", l.virtual_stages), "must be 1");
   hold(l.sharding == Sharding::none, "sharding", name_of(l.sharding), "must be \"none\"");
   hold(l.recompute.empty(), "recompute", fmt::format("{}", names_of(l.recompute)), "must be empty");

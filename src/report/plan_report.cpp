@@ -138,7 +138,7 @@ std::string plan_text(const PlanView& v) {
   for (int s = 0; s < mesh.pp; ++s) {
     const plan::StagePlan& stage = v.plan.stages[s];
     layout.add({fmt::format("{}", s), layers_text(stage),
-                mesh.dp == 1 ? fmt::format("{}", mesh.rank(s, 0)) : fmt::format("{}-{}", mesh.rank(s, 0), mesh.rank(s, mesh.dp - 1)),
+                mesh.stage_ranks() == 1 ? fmt::format("{}", mesh.rank(s, 0)) : fmt::format("{}-{}", mesh.rank(s, 0), mesh.rank(s, mesh.stage_ranks() - 1)),
                 fmt::format("{}", stage.actions.size()), fmt::format("{}", stage.buckets.size())});
   }
   out += layout.text();

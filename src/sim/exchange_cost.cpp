@@ -35,7 +35,7 @@ ExchangeCost::ExchangeCost(const plan::RunSpec& run, const plan::Mesh& mesh, con
       stage_(stage),
       size_(mesh.ep),
       by_links_(by_links),
-      there_(plan::make_pattern(pattern, plan::ep_shape(mesh, mesh.rank(stage, 0)))),
+      there_(plan::make_pattern(pattern, plan::node_shape(mesh, Axis::ep, mesh.rank(stage, 0)))),
       back_(plan::transpose(there_)),
       flat_(plan::make_pattern("flat", mesh.ep)),
       rows_(mesh.ep, static_cast<double>(run.batch.micro_batch * run.batch.sequence_length), run.model.moe.num_experts,

@@ -12,21 +12,21 @@ using platform::Level;
 MessageCost::MessageCost(const plan::Mesh& mesh, const platform::NetworkCurves& network, int ranks_per_host)
     : mesh_(mesh), network_(network), ranks_per_host_(ranks_per_host) {}
 
-Level MessageCost::level(plan::Axis axis, int stage) const {
-  const auto members = mesh_.group(axis, mesh_.rank(stage, 0));
+Level MessageCost::level(const plan::GroupKind& kind, int stage) const {
+  const auto members = mesh_.group(kind, mesh_.rank(stage, 0));
   for (int rank : members)
     if (host(rank) != host(members.front())) return Level::network;
   return Level::host;
 }
 
-int MessageCost::size(plan::Axis axis, int stage) const {
-  return static_cast<int>(mesh_.group(axis, mesh_.rank(stage, 0)).size());
+int MessageCost::size(const plan::GroupKind& kind, int stage) const {
+  return static_cast<int>(mesh_.group(kind, mesh_.rank(stage, 0)).size());
 }
 
-Seconds MessageCost::all_reduce(plan::Axis axis, int stage, double bytes) const {
-  const int members = size(axis, stage);
+Seconds MessageCost::all_reduce(const plan::GroupKind& kind, int stage, double bytes) const {
+  const int members = size(kind, stage);
   if (members == 1) return Seconds(0);
-  return network_.all_reduce(level(axis, stage), members, bytes);
+  return network_.all_reduce(level(kind, stage), members, bytes);
 }
 
 Seconds MessageCost::between_stages(int stage, int peer_stage, double bytes) const {
@@ -36,11 +36,11 @@ Seconds MessageCost::between_stages(int stage, int peer_stage, double bytes) con
 
 PatternTime MessageCost::all_to_all(const plan::Pattern& pattern, int stage, const plan::RowCounts& counts,
                                     double row_bytes, bool by_links) const {
-  const auto members = mesh_.group(plan::Axis::ep, mesh_.rank(stage, 0));
+  const auto members = mesh_.group(Axis::ep, mesh_.rank(stage, 0));
   const int p = static_cast<int>(members.size());
   PatternTime out;
   if (p == 1) return out;
-  if (pattern.name == "flat" && !by_links && level(plan::Axis::ep, stage) == Level::host) {
+  if (pattern.name == "flat" && !by_links && level(Axis::ep, stage) == Level::host) {
     const double to_others = (counts.each({.first = 0}, {.first = 0, .count = p}) - counts.each({.first = 0}, {.first = 0}));
     out.seconds = network_.all_to_all(Level::host, p, to_others * row_bytes).value;
     out.phases = {{.name = pattern.phases.front().name, .end_s = out.seconds}};
@@ -71,7 +71,7 @@ PatternTime MessageCost::all_to_all(const plan::Pattern& pattern, int stage, con
 }
 
 Seconds MessageCost::all_to_all(const plan::Pattern& pattern, int stage, double block_bytes) const {
-  const int p = size(plan::Axis::ep, stage);
+  const int p = size(Axis::ep, stage);
   const plan::BlockTable blocks(p, std::vector<double>(static_cast<std::size_t>(p) * p, 1));
   return Seconds(all_to_all(pattern, stage, blocks, block_bytes).seconds);
 }

@@ -14,11 +14,11 @@ class MessageCost {
   MessageCost(const plan::Mesh& mesh, const platform::NetworkCurves& network, int ranks_per_host);
 
   // The slowest level between members of the group that a stage's first rank is in.
-  platform::Level level(plan::Axis axis, int stage) const;
+  platform::Level level(const plan::GroupKind& kind, int stage) const;
   // Members of that group.
-  int size(plan::Axis axis, int stage) const;
+  int size(const plan::GroupKind& kind, int stage) const;
 
-  Seconds all_reduce(plan::Axis axis, int stage, double bytes) const;
+  Seconds all_reduce(const plan::GroupKind& kind, int stage, double bytes) const;
   // Between the stages' ranks at the same place in dp.
   Seconds between_stages(int stage, int peer_stage, double bytes) const;
   // An all-to-all by a pattern, with its phases. For the flat pattern on one host a measured table comes first (unless

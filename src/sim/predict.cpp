@@ -43,8 +43,10 @@ std::vector<plan::MemoryCurve> memory_of_stages(const plan::Mesh& mesh, const Si
   if (!result.every_rank) return result.memory;
   std::vector<plan::MemoryCurve> out;
   for (int stage = 0; stage < mesh.pp; ++stage) {
-    const auto begin = result.memory.begin() + static_cast<std::ptrdiff_t>(stage) * mesh.dp;
-    out.push_back(*std::max_element(begin, begin + mesh.dp, [](const auto& a, const auto& b) { return a.peak_bytes < b.peak_bytes; }));
+    int highest = mesh.rank(stage, 0);
+    for (int place = 1; place < mesh.stage_ranks(); ++place)
+      if (const int rank = mesh.rank(stage, place); result.memory[rank].peak_bytes > result.memory[highest].peak_bytes) highest = rank;
+    out.push_back(result.memory[highest]);
   }
   return out;
 }

@@ -18,7 +18,6 @@ namespace trireme::sim {
 using model::Segment;
 using plan::Action;
 using plan::ActionKind;
-using plan::Axis;
 using plan::Pass;
 
 namespace {
@@ -87,11 +86,11 @@ class Pricer {
     return sum * factor;
   }
 
-  Term reduction(Axis axis, int s, double bytes) const {
-    const int members = messages_.size(axis, s);
-    const double t = messages_.all_reduce(axis, s, bytes).value;
+  Term reduction(const plan::GroupKind& kind, int s, double bytes) const {
+    const int members = messages_.size(kind, s);
+    const double t = messages_.all_reduce(kind, s, bytes).value;
     if (members == 1) return {"all-reduce", t, "one member: nothing to do"};
-    const auto level = messages_.level(axis, s);
+    const auto level = messages_.level(kind, s);
     return {"all-reduce", t, fmt::format("{:.1f} KiB over {} ranks, {} links ({})", bytes / KiB, members,
                                          platform::name_of(level), source(platform::Collective::all_reduce, level, members))};
   }

@@ -9,11 +9,11 @@ namespace trireme::sim {
 
 using plan::Action;
 using plan::ActionKind;
-using plan::Axis;
+using plan::GroupKind;
 
 namespace {
 
-bool crosses_stages(Axis axis) { return axis == Axis::world || axis == Axis::pp || axis == Axis::embedding; }
+bool crosses_stages(const GroupKind& kind) { return kind.axes.has(Axis::pp); }
 
 bool is_collective(ActionKind kind) {
   return kind == ActionKind::count_tokens || kind == ActionKind::all_to_all || kind == ActionKind::reduce ||
@@ -26,7 +26,7 @@ Rendezvous match(const plan::Plan& plan) {
   const int num_stages = static_cast<int>(plan.stages.size());
   Rendezvous out;
   out.set_of.resize(num_stages);
-  using Key = std::tuple<int, int, int>;  // from, to, pass; of a collective: -1, axis, 0
+  using Key = std::tuple<int, int, int, GroupKind>;  // from, to, pass of messages; of a collective -1, 0, 0 and its group
   std::map<Key, std::vector<int>> sets_of_key;
   std::map<std::pair<Key, int>, std::size_t> next;  // by key and side (a send's 0, a receive's 1; a collective's stage)
   std::vector<std::size_t> wanted;
@@ -38,11 +38,11 @@ Rendezvous match(const plan::Plan& plan) {
       std::size_t members = 2;
       if (a.kind == ActionKind::send || a.kind == ActionKind::receive) {
         const bool sends = a.kind == ActionKind::send;
-        key = {sends ? stage : a.peer_stage, sends ? a.peer_stage : stage, static_cast<int>(a.pass)};
+        key = {sends ? stage : a.peer_stage, sends ? a.peer_stage : stage, static_cast<int>(a.pass), {}};
         side = sends ? 0 : 1;
       } else if (is_collective(a.kind) && crosses_stages(a.group) && num_stages > 1) {
-        key = {-1, static_cast<int>(a.group), 0};
-        if (a.group != Axis::embedding) members = num_stages;
+        key = {-1, 0, 0, a.group};
+        if (a.group != plan::embedding_group) members = num_stages;
       } else {
         continue;
       }
@@ -79,9 +79,9 @@ Rendezvous match_ranks(const plan::Plan& plan) {
   };
   for (const auto& set : stages.sets) {
     const Action& first = plan.stages[set.front().list].actions[set.front().action];
-    const bool whole_world = is_collective(first.kind) && first.group == Axis::world;
+    const bool whole_world = is_collective(first.kind) && first.group == plan::world_group;
     std::vector<Member> everyone;
-    for (int place = 0; place < mesh.dp; ++place) {
+    for (int place = 0; place < mesh.stage_ranks(); ++place) {
       std::vector<Member> members;
       for (const Member& m : set) members.push_back({mesh.rank(m.list, place), m.action});
       if (whole_world)
@@ -94,7 +94,7 @@ Rendezvous match_ranks(const plan::Plan& plan) {
   for (int stage = 0; stage < mesh.pp; ++stage)
     for (const Action& a : plan.stages[stage].actions) {
       if (!is_collective(a.kind) || stages.set_of[stage][a.id] >= 0) continue;
-      for (int place = 0; place < mesh.dp; ++place) {
+      for (int place = 0; place < mesh.stage_ranks(); ++place) {
         const int rank = mesh.rank(stage, place);
         const auto group = mesh.group(a.group, rank);
         if (group.front() != rank) continue;

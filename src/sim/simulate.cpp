@@ -112,7 +112,6 @@ class Execution {
   // How many ranks of each list run on the host of a list's first rank.
   void count_neighbours() {
     if (o_.cores <= 0) return;
-    const int ranks_of_list = o_.every_rank ? 1 : plan_.mesh.dp;
     const int per_host = o_.ranks_per_host > 0 ? o_.ranks_per_host : plan_.mesh.world();
     if (o_.every_rank) {
       for (std::size_t s = 0; s < lists_.size(); ++s) lists_[s].host = static_cast<int>(s) / per_host;
@@ -120,12 +119,11 @@ class Execution {
       return;
     }
     for (std::size_t s = 0; s < lists_.size(); ++s) {
-      const int first = static_cast<int>(s) * ranks_of_list / per_host * per_host, last = first + per_host;
-      for (std::size_t t = 0; t < lists_.size(); ++t) {
-        const int begin = static_cast<int>(t) * ranks_of_list, end = begin + ranks_of_list;
-        const int ranks = std::min(last, end) - std::max(first, begin);
-        if (ranks > 0) lists_[s].neighbours.push_back({static_cast<int>(t), ranks});
-      }
+      const int first = plan_.mesh.rank(static_cast<int>(s), 0) / per_host * per_host;
+      std::vector<int> ranks(lists_.size());
+      for (int rank = first; rank < std::min(first + per_host, plan_.mesh.world()); ++rank) ++ranks[plan_.mesh.pp_index(rank)];
+      for (std::size_t t = 0; t < lists_.size(); ++t)
+        if (ranks[t] > 0) lists_[s].neighbours.push_back({static_cast<int>(t), ranks[t]});
     }
   }
 

@@ -86,7 +86,7 @@ struct Trainer::State {
 // A rank that would run another plan (another config file, another binary) is said before it can hang the rest.
 void Trainer::State::compare_hashes() {
   const auto hash = static_cast<std::int64_t>(plan::hash(plan) ^ stream_key(0, plan::to_toml(run)));
-  const auto all = comm::all_gather(communicator.group(plan::Axis::world), at::tensor({hash}, at::kLong).to(model->options().device),
+  const auto all = comm::all_gather(communicator.group(plan::world_group), at::tensor({hash}, at::kLong).to(model->options().device),
                                     "compare plans");
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank].item<std::int64_t>() != all[0].item<std::int64_t>())
@@ -174,7 +174,7 @@ StepMetrics Trainer::State::measure(const parallel::StepResult& result, double w
   // The slowest rank's time and the highest peak; outside of the plan, once a logged step.
   at::Tensor highest = at::tensor({wall_s, highest_peak}, at::kDouble)
                            .to(model->options().device);
-  comm::all_reduce(communicator.group(plan::Axis::world), highest, comm::ReduceOp::max, "gather step time and memory");
+  comm::all_reduce(communicator.group(plan::world_group), highest, comm::ReduceOp::max, "gather step time and memory");
   highest = highest.cpu();
   const double step_s = highest[0].item<double>();
   const double tokens = static_cast<double>(run.batch.global_batch * run.batch.sequence_length);

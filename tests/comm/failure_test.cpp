@@ -17,7 +17,6 @@
 namespace trireme::comm {
 namespace {
 
-using plan::Axis;
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using ::testing::AllOf;

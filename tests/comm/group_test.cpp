@@ -9,7 +9,6 @@
 namespace trireme::comm {
 namespace {
 
-using plan::Axis;
 using testing::run_mesh;
 
 class GroupOfSize : public ::testing::TestWithParam<int> {};
@@ -157,13 +156,13 @@ TEST(Communicator, GroupsFollowTheMesh) {
   // them all.
   const plan::Mesh mesh{.pp = 2, .dp = 4, .ep = 2};
   run_mesh(mesh, [&](int rank, Communicator& communicator) {
-    for (const Axis axis : {Axis::embedding, Axis::edp, Axis::ep, Axis::dp, Axis::pp, Axis::world}) {
-      Group& group = communicator.group(axis);
+    for (const plan::GroupKind& kind : std::vector<plan::GroupKind>{plan::embedding_group, Axis::edp, Axis::ep, Axis::dp, plan::world_group}) {
+      Group& group = communicator.group(kind);
       at::Tensor x = at::full({1}, 1 << rank, at::kLong);
       all_reduce(group, x, ReduceOp::sum, "membership");
       std::int64_t expected = 0;
-      for (const int member : mesh.group(axis, rank)) expected += 1 << member;
-      EXPECT_EQ(x.item<std::int64_t>(), expected) << plan::name_of(axis) << " of rank " << rank;
+      for (const int member : mesh.group(kind, rank)) expected += 1 << member;
+      EXPECT_EQ(x.item<std::int64_t>(), expected) << plan::name_of(kind) << " of rank " << rank;
       EXPECT_EQ(group.members()[static_cast<std::size_t>(group.rank())], rank);
     }
     if (rank == 6) {
@@ -176,7 +175,7 @@ TEST(Communicator, GroupsFollowTheMesh) {
 
 TEST(Communicator, OneRankHasGroupsWithoutABackend) {
   run_mesh({}, [](int, Communicator& communicator) {
-    Group& group = communicator.group(Axis::world);
+    Group& group = communicator.group(plan::world_group);
     EXPECT_EQ(group.size(), 1);
     EXPECT_EQ(group.backend(), nullptr);
     communicator.abort();

@@ -43,7 +43,7 @@ TEST_P(LinkProbeOfSize, EveryMemberGetsTheSameCurves) {
   std::vector<std::vector<LinkCurve>> results(static_cast<std::size_t>(size));
   run_mesh({.dp = size}, [&](int rank, Communicator& communicator) {
     results[static_cast<std::size_t>(rank)] =
-        probe_links(communicator.group(plan::Axis::dp), {.bytes = {65536, 4}, .budget_s = 0.2, .max_samples = 5});
+        probe_links(communicator.group(Axis::dp), {.bytes = {65536, 4}, .budget_s = 0.2, .max_samples = 5});
   });
   // Pairs: 1 of two, 3 of three, and of five member 0 with the 4 others; then the two collectives.
   const std::map<int, std::size_t> pairs{{1, 0}, {2, 1}, {3, 3}, {5, 4}};
@@ -74,7 +74,7 @@ TEST_P(LinkProbeOfSize, EveryMemberGetsTheSameCurves) {
 
 TEST(LinkProbe, ChosenPairsOnly) {
   run_mesh({.dp = 3}, [&](int, Communicator& communicator) {
-    const auto curves = probe_links(communicator.group(plan::Axis::dp),
+    const auto curves = probe_links(communicator.group(Axis::dp),
                                     {.bytes = {4}, .budget_s = 0.1, .max_samples = 3, .pairs = {{2, 1}}});
     EXPECT_EQ(curves.size(), 3u);
     EXPECT_EQ(curves[0].members, (std::vector<int>{2, 1}));

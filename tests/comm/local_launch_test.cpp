@@ -165,7 +165,7 @@ TEST(LaunchedRank, DISABLED_Body) {
   try {
     for (int step = 0;; ++step) {
       if (env.rank == 2 && step == 3) kill(getpid(), SIGKILL);
-      all_reduce(communicator.group(plan::Axis::dp), x, ReduceOp::max, "loss of step " + std::to_string(step));
+      all_reduce(communicator.group(Axis::dp), x, ReduceOp::max, "loss of step " + std::to_string(step));
     }
   } catch (const RuntimeFailure& failure) {
     std::ofstream(environment.at("TRIREME_TEST_FOLDER") + "/" + std::to_string(env.rank)) << failure.what();

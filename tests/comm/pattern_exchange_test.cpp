@@ -11,7 +11,6 @@
 namespace trireme::comm {
 namespace {
 
-using plan::Axis;
 using plan::Block;
 using plan::Pattern;
 using plan::Phase;

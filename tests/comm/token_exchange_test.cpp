@@ -10,7 +10,6 @@
 namespace trireme::comm {
 namespace {
 
-using plan::Axis;
 using plan::NodeShape;
 using testing::run_mesh;
 

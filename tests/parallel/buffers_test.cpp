@@ -100,7 +100,7 @@ TEST(GradientBuckets, ReduceInAnotherTypeRoundsTheMessage) {
       const auto model = make_model(run, plan, rank);
       const auto buckets = make_buckets(run, plan, rank, *model);
       for (nn::Parameter* p : buckets->parameters(0)) p->grad.fill_(1.0 + 1.0 / 1024);
-      buckets->reduce(0, communicator.group(plan::Axis::dp), "reduce bucket 0");
+      buckets->reduce(0, communicator.group(Axis::dp), "reduce bucket 0");
       const float expected = reduce == DType::float32 ? 2.0f + 2.0f / 1024 : 2.0f;
       for (nn::Parameter* p : buckets->parameters(0))
         EXPECT_TRUE(p->grad.eq(expected).all().item<bool>()) << p->name << " " << p->grad.min();

@@ -164,7 +164,7 @@ TEST(Executor, AFailureNamesRankActionAndGroupAndStopsTheOtherLanes) {
                       .mb = 3,
                       .layer = 1,
                       .lane = Lane::ep,
-                      .group = plan::Axis::ep};
+                      .group = Axis::ep};
   Recorder recorder;
   std::atomic<bool> aborted = false;
   std::atomic<int> aborts = 0;

@@ -27,7 +27,7 @@ Action exchange(model::Segment segment, Pass pass) {
           .mb = 0,
           .layer = 1,
           .lane = plan::Lane::ep,
-          .group = plan::Axis::ep};
+          .group = Axis::ep};
 }
 
 // Rows of rank r for expert e: (r + e) % 4, and none at all for the experts of the last member.
@@ -83,7 +83,7 @@ class RowExchangeTest : public ExpertExchangeTest {};
 TEST_P(RowExchangeTest, IdentityExpertsGiveBackRowsAndGradients) {
   const int ep = this->ep();
   testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts, 1);
+    ExpertExchange exchanges(communicator.group(Axis::ep), pattern(), num_experts, 1);
     const nn::Boundary in = boundary_of(rank, ep);
     const nn::Boundary sent = exchanges.run(exchange(model::Segment::dispatch, Pass::forward), in, true);
 
@@ -125,7 +125,7 @@ TEST_P(ExpertExchangeTest, TokensAreWeightedByTheirHostsAndScoresGetTheirGradien
   const int ep = this->ep();
   constexpr std::int64_t k = 3, hidden = 4;
   testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts, k);
+    ExpertExchange exchanges(communicator.group(Axis::ep), pattern(), num_experts, k);
     const std::int64_t tokens = ep > 1 && rank == 1 ? 0 : 5;
     const std::int64_t used = ep > 1 ? num_experts - num_experts / ep : num_experts;
     at::Tensor experts_TK = at::empty({tokens, k}, at::kLong);
@@ -176,7 +176,7 @@ TEST_P(ExpertExchangeTest, TokensAreWeightedByTheirHostsAndScoresGetTheirGradien
 TEST_P(ExpertExchangeTest, WithoutABackwardNothingIsRemembered) {
   const int ep = this->ep();
   testing::run_mesh({.pp = 1, .dp = ep, .ep = ep}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), pattern(), num_experts, 2);
+    ExpertExchange exchanges(communicator.group(Axis::ep), pattern(), num_experts, 2);
     nn::Boundary in;
     in.routing = nn::make_routing(at::tensor({0, 7, 3, 4}, at::kLong).view({2, 2}), num_experts);
     in.rows_RD = at::ones({4, 3});
@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RowExchangeTest, ::testing::ValuesIn(shapes_and
 
 TEST(ExpertExchange, ACombineBeforeItsDispatchIsABug) {
   testing::run_mesh({.pp = 1, .dp = 1, .ep = 1}, [&](int rank, comm::Communicator& communicator) {
-    ExpertExchange exchanges(communicator.group(plan::Axis::ep), plan::make_pattern("flat", 1), num_experts, 1);
+    ExpertExchange exchanges(communicator.group(Axis::ep), plan::make_pattern("flat", 1), num_experts, 1);
     EXPECT_THROW(exchanges.run(exchange(model::Segment::combine, Pass::forward), boundary_of(rank, 1), true),
                  std::logic_error);
   });

@@ -24,27 +24,30 @@ TEST(Mesh, KnowsTheHostsOfItsRanks) {
   EXPECT_TRUE(even_hosts(4, 0).empty());
 }
 
-TEST(Mesh, WritesHostsOnlyWhereItKnowsThem) {
-  const Mesh known{.dp = 4, .ep = 2, .ranks_of_host = {2, 2}, .hosts_per_group = 2}, unknown{.dp = 4};
-  EXPECT_EQ(nlohmann::json(known).get<Mesh>(), known);
-  EXPECT_EQ(nlohmann::json(unknown).dump(), R"({"dp":4,"ep":1,"pp":1})");
-  EXPECT_EQ(nlohmann::json(unknown).get<Mesh>(), unknown);
-}
-
 TEST(EpShape, IsThePartOfTheHostsThatTheGroupIsOn) {
   // Ranks 0 to 3 are one group, 4 to 7 the other, on hosts of 3, 3 and 2.
   const Mesh mesh{.dp = 8, .ep = 4, .ranks_of_host = {3, 3, 2}};
-  EXPECT_EQ(ep_shape(mesh, 1), NodeShape({3, 1}));
-  EXPECT_EQ(ep_shape(mesh, 7), NodeShape({2, 2}));
+  EXPECT_EQ(node_shape(mesh, Axis::ep, 1), NodeShape({3, 1}));
+  EXPECT_EQ(node_shape(mesh, Axis::ep, 7), NodeShape({2, 2}));
   EXPECT_EQ(ep_shapes(mesh), (std::vector{NodeShape({3, 1}), NodeShape({2, 2})}));
-  EXPECT_EQ(ep_shape({.dp = 4, .ep = 4}, 0), NodeShape({4}));
+  EXPECT_EQ(node_shape({.dp = 4, .ep = 4}, Axis::ep, 0), NodeShape({4}));
 }
 
 TEST(EpShape, HasGroupsOfHostsWhereItBeginsWithOne) {
   const std::vector<int> eight(8, 1);
-  EXPECT_EQ(ep_shape({.dp = 8, .ep = 4, .ranks_of_host = eight, .hosts_per_group = 2}, 4), NodeShape({1, 1, 1, 1}, 2));
+  EXPECT_EQ(node_shape({.dp = 8, .ep = 4, .ranks_of_host = eight, .hosts_per_group = 2}, Axis::ep, 4), NodeShape({1, 1, 1, 1}, 2));
   // The second group's first host is the third of a switch of three.
-  EXPECT_EQ(ep_shape({.dp = 8, .ep = 4, .ranks_of_host = eight, .hosts_per_group = 3}, 4), NodeShape({1, 1, 1, 1}));
+  EXPECT_EQ(node_shape({.dp = 8, .ep = 4, .ranks_of_host = eight, .hosts_per_group = 3}, Axis::ep, 4), NodeShape({1, 1, 1, 1}));
+}
+
+TEST(NodeShape, OfAGroupThatLeavesOutHosts) {
+  // Ranks 0, 2, 4 and 6 on hosts of 3, 3 and 2.
+  EXPECT_EQ(node_shape({.dp = 8, .ep = 2, .ranks_of_host = {3, 3, 2}}, Axis::edp, 0), NodeShape({2, 1, 1}));
+  // Every fourth rank on eight hosts of two: each other host, two of them behind each switch of four.
+  const Mesh mesh{.dp = 16, .ep = 4, .ranks_of_host = std::vector<int>(8, 2), .hosts_per_group = 4};
+  EXPECT_EQ(node_shape(mesh, Axis::edp, 0), NodeShape({1, 1, 1, 1}, 2));
+  EXPECT_EQ(node_shape(mesh, Axis::edp, 2), NodeShape({1, 1, 1, 1}, 2));
+  EXPECT_EQ(node_shape(mesh, world_group, 0), NodeShape(std::vector<int>(8, 2), 4));
 }
 
 TEST(FittingPatterns, LeaveOutWhatOneOfTheGroupsCannotRun) {

@@ -215,8 +215,19 @@ TEST(RunSpec, LayoutsForPlanning) {
   EXPECT_THAT(error_of({"layout.virtual_stages=2", "layout.stage_layers=[2,2]"}), HasSubstr("(2 * 2) entries"));
 }
 
+TEST(RunSpec, OrdersOfRanks) {
+  const RunSpec run = parse_run(kRun, "r.toml", {"layout.order=tp-cp-ep-pp-dp", "layout.expert_order=ep-etp-pp-edp"});
+  EXPECT_EQ(to_text(run.layout.order), "tp-cp-ep-pp-dp");
+  EXPECT_EQ(to_text(run.layout.expert_order), "ep-etp-pp-edp");
+  EXPECT_EQ(parse_run(to_toml(run), "r.toml", {}).layout, run.layout);
+  EXPECT_THAT(error_of({"layout.order=tp-pp"}), HasSubstr("layout.order = \"tp-pp\": \"tp-pp\" leaves out some of tp-cp-dp-pp-ep"));
+  EXPECT_THAT(error_of({"layout.expert_order=etp-ep-dp-pp"}), HasSubstr("layout.expert_order = \"etp-ep-dp-pp\": dp is none of pp-ep-etp-edp"));
+  // kRun has ep 2: two ranks of experts come before pp, and one of dense layers.
+  EXPECT_THAT(error_of({"layout.order=tp-cp-ep-pp-dp", "layout.dp=2"}), HasSubstr("layout.order = \"tp-cp-ep-pp-dp\": with tp-cp-ep-pp-dp 1 ranks of dense layers and 2 of experts"));
+}
+
 TEST(RunSpec, WhatTheRuntimeCannotRunIsRefused) {
-  for (const char* key : {"layout.tp=2", "layout.cp=2", "layout.etp=2", "layout.virtual_stages=2",
+  for (const char* key : {"layout.tp=2", "layout.order=tp-cp-ep-pp-dp", "layout.expert_order=ep-etp-edp-pp", "layout.cp=2", "layout.etp=2", "layout.virtual_stages=2",
                           "layout.schedule=interleaved_1f1b", "layout.schedule=merged_1f1b",
                           "layout.schedule=zero_bubble_h1", "layout.schedule=zero_bubble_v", "layout.schedule=dualpipe_v",
                           "layout.sharding=\"optimizer\"", "layout.recompute=[\"layer\"]",

@@ -76,7 +76,7 @@ TEST_F(RunReportTest, ComparesTheExchangesByPhase) {
   plan::Plan plan = small_plan();
   plan.all_to_all = "halo";
   plan.stages[0].actions[0] = {.id = 0, .kind = plan::ActionKind::all_to_all, .segment = plan::Segment::dispatch, .mb = 0,
-                               .lane = plan::Lane::ep, .group = plan::Axis::ep, .allocates = {0}};
+                               .lane = plan::Lane::ep, .group = Axis::ep, .allocates = {0}};
   plan::write_plan(folder_, plan);
   plan::Prediction prediction = small_prediction();
   prediction.ranks[0].phases = {{0, "rows", "local", 0, 0.25}, {0, "rows", "remote", 0, 1}};

@@ -62,6 +62,17 @@ TEST(LayoutRules, HoldSchedulesToWhatTheyRun) {
               ElementsAre("layout.expert_shard_degree = 3 does not divide the 2 ranks with the same experts"));
 }
 
+TEST(LayoutRules, DenseLayersAndExpertsHaveTheSameStages) {
+  sim::Setting s = small();
+  s.layout.order = plan::order_from_text("tp-cp-ep-pp-dp");
+  EXPECT_THAT(broken_rules(s), ElementsAre("layout.order: with tp-cp-ep-pp-dp 2 ranks of dense layers and 4 of experts come "
+                                           "before pp, which must be as many"));
+  s.layout.ep = 2;
+  EXPECT_THAT(broken_rules(s), IsEmpty());
+  s.layout.ep = 1, s.model.moe = {};  // a dense model has no experts' stages
+  EXPECT_THAT(broken_rules(s), IsEmpty());
+}
+
 TEST(LayoutRules, ADenseModelHasNoExpertDegrees) {
   sim::Setting s = small();
   s.model.moe = {};

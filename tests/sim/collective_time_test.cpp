@@ -54,14 +54,13 @@ TEST(CollectiveTime, AMeshReachesPeersOverTheirOwnLinks) {
   EXPECT_DOUBLE_EQ(ring_gather_s(m, {8, 1}, 800), 7);
 }
 
-TEST(CollectiveTime, AxesLieAsTheMeshSays) {
-  plan::LayoutSpec l;
-  l.pp = 2, l.dp = 4, l.cp = 2, l.tp = 2, l.ep = 4, l.etp = 2;
-  EXPECT_EQ(place_of(l, Axis::data).size, 8);  // dp x cp
-  EXPECT_EQ(place_of(l, Axis::data).stride, 2);
-  EXPECT_EQ(place_of(l, Axis::expert_data).size, 2);  // 16 ranks of a stage over ep x etp
-  EXPECT_EQ(place_of(l, Axis::expert_data).stride, 8);
-  EXPECT_EQ(place_of(l, Axis::pipeline).stride, 16);
+// Ranks 0, 1, 16 and 17: 3/4 of 800 bytes leave a node over the two ports of its members, 600 / 20. Ranks 0 to 3 stay in the
+// node: 600 / 100.
+TEST(CollectiveTime, AGroupOfTwoRunsCrossesWhatLiesBetween) {
+  const plan::GroupPlace split{4, 1, 2, 16};
+  EXPECT_EQ(members_of(two_levels().levels[0], split), 2);
+  EXPECT_DOUBLE_EQ(ring_gather_s(two_levels(), split, 800), 30);
+  EXPECT_DOUBLE_EQ(ring_gather_s(two_levels(), {4, 1}, 800), 6);
 }
 
 }  // namespace

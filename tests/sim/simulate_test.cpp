@@ -111,7 +111,7 @@ TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMember) {
   Plan p{.mesh = {.pp = 2, .dp = 1}};
   StagePlan stage{.chunks = {{.num_layers = 1}}};
   stage.actions = {{.id = 0, .kind = ActionKind::forward},
-                   {.id = 1, .kind = ActionKind::reduce_metrics, .lane = Lane::dp, .group = Axis::world, .waits = {0}}};
+                   {.id = 1, .kind = ActionKind::reduce_metrics, .lane = Lane::dp, .group = plan::world_group, .waits = {0}}};
   p.stages = {stage, stage};
   const StageCosts one{.action_s = {1, 0.5}, .action_workspace_bytes = {0, 0}};
   StageCosts other = one;

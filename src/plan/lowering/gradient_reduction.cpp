@@ -96,7 +96,7 @@ Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Mesh&
 
   // Tied embeddings on two stages: both hold the matrix, and each has part of its gradient.
   if (model.tied_embeddings && d.num_stages > 1 && first != last) {
-    Action sum{.kind = ActionKind::reduce_embedding, .pass = Pass::backward, .lane = Lane::dp, .group = Axis::embedding};
+    Action sum{.kind = ActionKind::reduce_embedding, .pass = Pass::backward, .lane = Lane::dp, .group = embedding_group};
     for (const DraftAction& a : d.actions)
       if (a.action.kind == ActionKind::backward &&
           (a.action.segment == Segment::embed || a.action.segment == Segment::head))

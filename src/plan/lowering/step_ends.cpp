@@ -44,7 +44,7 @@ Draft add_step_ends(Draft d, const model::ModelSpec& model) {
   if (!d.forward_only)
     last_compute = append({.kind = ActionKind::gradient_norm, .lane = Lane::compute, .waits = {last_reduction}});
   const int metrics = append(
-      {.kind = ActionKind::reduce_metrics, .lane = Lane::dp, .group = Axis::world, .waits = {last_compute}});
+      {.kind = ActionKind::reduce_metrics, .lane = Lane::dp, .group = world_group, .waits = {last_compute}});
   if (!d.forward_only) append({.kind = ActionKind::optimizer, .lane = Lane::compute, .waits = {metrics}});
   return d;
 }

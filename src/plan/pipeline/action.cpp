@@ -43,7 +43,7 @@ void to_json(nlohmann::json& j, const Action& a) {
   if (a.mb >= 0) j["mb"] = a.mb;
   if (a.chunk >= 0) j["chunk"] = a.chunk;
   if (a.layer >= 0) j["layer"] = a.layer;
-  if (a.group != Axis::world) j["group"] = a.group;
+  if (a.group != world_group) j["group"] = a.group;
   if (a.peer_stage >= 0) j["peer_stage"] = a.peer_stage;
   if (a.bucket >= 0) j["bucket"] = a.bucket;
 }
@@ -62,7 +62,7 @@ void from_json(const nlohmann::json& j, Action& a) {
   a.mb = j.value("mb", -1);
   a.chunk = j.value("chunk", -1);
   a.layer = j.value("layer", -1);
-  a.group = j.value("group", Axis::world);
+  a.group = j.value("group", world_group);
   a.peer_stage = j.value("peer_stage", -1);
   a.bucket = j.value("bucket", -1);
 }

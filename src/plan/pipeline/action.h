@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "model/operators.h"
 #include "model/segment.h"
-#include "plan/mesh.h"
+#include "plan/group_kind.h"
 
 namespace trireme::plan {
 
@@ -84,7 +84,7 @@ struct Action {
   int chunk = -1;
   int layer = -1;
   Lane lane = Lane::compute;
-  Axis group = Axis::world;      // of collectives, send and receive
+  GroupKind group;               // of collectives, send and receive
   int peer_stage = -1;           // of send and receive
   int bucket = -1;               // of reduce
   std::vector<int> waits;        // ids that must be complete; lane order is implied and not listed

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/mesh.h"
 #include "plan/pipeline/generators.h"
 
 namespace trireme::search {
@@ -100,6 +101,12 @@ const std::vector<LayoutRule>& degree_rules() {
          return fmt::format("layout.ep {} x layout.etp {} does not divide the {} ranks of a stage", s.layout.ep,
                             s.layout.etp, stage_ranks(s));
        }},
+      {"layout.order",
+       [](const Setting& s) {
+         return !is_moe(s) || !divides(std::int64_t{1} * s.layout.ep * s.layout.etp, stage_ranks(s)) ||
+                plan::mesh_of(s.layout).stages_agree();
+       },
+       [](const Setting& s) { return "layout.order: " + plan::why_stages_differ(plan::mesh_of(s.layout)); }},
       {"batch.global_batch",
        [](const Setting& s) {
          return s.layout.dp > 0 && divides(s.batch.micro_batch * s.layout.dp, s.batch.global_batch);

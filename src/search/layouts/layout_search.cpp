@@ -97,7 +97,7 @@ class Search {
   }
 
   const std::vector<Family>& families(const Cell& c) const {
-    return families_[c.pp > 1][c.ep <= 1 ? 0 : leaves_node(question_, c.ep, c.etp) ? 2 : 1];
+    return families_[c.pp > 1][c.ep <= 1 ? 0 : leaves_node(question_, mesh_of(question_, c)) ? 2 : 1];
   }
 
   void bound_cells() {

@@ -46,14 +46,19 @@ int node_devices(const Target& target) {
   return std::isfinite(devices) ? static_cast<int>(devices) : 1 << 20;
 }
 
-bool leaves_node(const Question& q, int ep, int etp) {
-  return ep > 1 && std::int64_t{1} * ep * etp > node_devices(q.target);
+bool leaves_node(const Question& q, const plan::Mesh& mesh) {
+  return mesh.strides().place(Axis::ep).members_within(node_devices(q.target)) < mesh.ep;
 }
 
-std::vector<std::string> patterns_of(const Question& q, int ep, int etp) {
+plan::Mesh mesh_of(const Question& q, const Cell& c) {
+  return {.pp = c.pp, .dp = c.dp, .ep = c.ep, .cp = c.cp, .tp = c.tp, .etp = c.etp, .order = q.base.layout.order,
+          .expert_order = q.base.layout.expert_order};
+}
+
+std::vector<std::string> patterns_of(const Question& q, const plan::Mesh& mesh) {
   if (q.is_given("layout.all_to_all")) return {q.base.layout.all_to_all};
-  if (ep <= 1) return {"flat"};
-  if (!leaves_node(q, ep, etp)) return {"flat", "dedup"};
+  if (mesh.ep <= 1) return {"flat"};
+  if (!leaves_node(q, mesh)) return {"flat", "dedup"};
   return {"flat", "dedup", "halo", "allgather_a2a"};
 }
 
@@ -95,7 +100,7 @@ std::vector<Family> families_of(const Question& q, const Cell& cell) {
   std::vector<Family> out;
   const auto schedules = choices(q, "layout.schedule", given.schedule, plan::schedule_names());
   const bool exchanges = cell.ep > 1;
-  const auto patterns = patterns_of(q, cell.ep, cell.etp);
+  const auto patterns = patterns_of(q, mesh_of(q, cell));
   const auto splits =
       choices(q, "layout.stage_layers", Split::as_given,
               cell.pp == 1 ? std::vector<Split>{Split::even}

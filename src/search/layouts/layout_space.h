@@ -58,7 +58,8 @@ int innermost_devices(const Target& target);
 int node_devices(const Target& target);
 
 // The patterns that experts' messages may take: those whose price differs. On one node that is flat or deduplicated.
-bool leaves_node(const Question& question, int ep, int etp);
-std::vector<std::string> patterns_of(const Question& question, int ep, int etp);
+bool leaves_node(const Question& question, const plan::Mesh& mesh);
+std::vector<std::string> patterns_of(const Question& question, const plan::Mesh& mesh);
+plan::Mesh mesh_of(const Question& question, const Cell& cell);
 
 }  // namespace trireme::search

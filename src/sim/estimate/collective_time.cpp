@@ -5,29 +5,8 @@
 
 namespace trireme::sim {
 
-GroupPlace place_of(const plan::LayoutSpec& l, Axis axis) {
-  const double tp = l.tp, cp = l.cp, dp = std::max(1, l.dp), ep = l.ep, etp = l.etp;
-  switch (axis) {
-    case Axis::tensor:
-      return {tp, 1};
-    case Axis::context:
-      return {cp, tp};
-    case Axis::data:
-      return {dp * cp, tp};
-    case Axis::expert_tensor:
-      return {etp, 1};
-    case Axis::expert:
-      return {ep, etp};
-    case Axis::expert_data:
-      return {std::max(1.0, dp * cp * tp / (ep * etp)), ep * etp};
-    case Axis::pipeline:
-      return {double(l.pp), dp * cp * tp};
-  }
-  return {};
-}
-
 double members_of(const MachineLevel& level, const GroupPlace& g) {
-  return std::clamp(level.devices / g.stride, 1.0, g.size);
+  return g.members_within(level.devices);
 }
 
 // On a mesh only the links to its peers in the group.

@@ -1,21 +1,17 @@
 // Seconds of collectives by the algorithm that libraries run, on a machine's levels.
 //
-// A group is `size` ranks, `stride` devices apart. Inside a unit of a level lie devices / stride of them. A ring enters
+// Inside a unit of a level lie those members of a group that its place (plan/group_place.h) says. A ring enters
 // and leaves each unit once, over the ports of all its members there: its pace is that of the slowest level. An
 // all-to-all sends from every member to every other: each level carries its part, the levels work at the same time, and
 // eight messages are under way at once (as plan::PatternOptions has it).
 #pragma once
 #include "sim/estimate/machine.h"
+#include "plan/group_place.h"
 #include "sim/estimate/work.h"
 
 namespace trireme::sim {
 
-struct GroupPlace {
-  double size = 1, stride = 1;
-};
-
-// The ranks of an axis; world = pp x dp x cp x tp with tp innermost, experts over dp x cp x tp = edp x ep x etp.
-GroupPlace place_of(const plan::LayoutSpec& layout, Axis axis);
+using plan::GroupPlace;
 
 // bytes as of Work::message.
 double ring_gather_s(const Machine& machine, const GroupPlace& group, double bytes);  // all-gather or reduce-scatter

@@ -37,7 +37,7 @@ ExchangeTime flat(const Machine& m, const GroupPlace& g, int node, double bytes)
     return t;
   }
   t.outside_s = outside_s(m, g, node, bytes * (g.size - inner) / g.size);
-  t.inside_s = all_to_all_s(m, {inner, g.stride}, bytes * inner / g.size);
+  t.inside_s = all_to_all_s(m, g.first(inner), bytes * inner / g.size);
   t.alone_s = std::max(t.alone_s, t.inside_s);
   return t;
 }
@@ -52,7 +52,7 @@ ExchangeTime exchange_time(const std::string& pattern, const Machine& m, const G
   if (g.size <= 1) return {};
   const int node = node_level(m);
   const double inner = members_of(m.levels[node], g), nodes = g.size / inner;
-  const GroupPlace on_node{inner, g.stride};
+  const GroupPlace on_node = g.first(inner);
   const MachineLevel& beyond = m.levels[std::min(node + 1, m.num_levels - 1)];
   ExchangeTime t;
   if (pattern == "dedup") {
@@ -76,7 +76,7 @@ ExchangeTime exchange_time(const std::string& pattern, const Machine& m, const G
     return t;
   }
   TRIREME_CHECK(pattern == "allgather_a2a", "no price of {}", pattern);
-  t.outside_s = ring_gather_s(m, {nodes, g.stride * inner}, rows.bytes / rows.top_k * nodes);
+  t.outside_s = ring_gather_s(m, g.every(inner), rows.bytes / rows.top_k * nodes);
   t.inside_s = all_to_all_s(m, on_node, rows.bytes);
   t.alone_s = t.outside_s + t.inside_s;
   return t;

@@ -21,9 +21,9 @@ PassTime PassTime::operator*(double by) const {
 
 namespace {
 
-ExchangeTime exchange_of(const Work& w, const Setting& s, const Machine& machine) {
+ExchangeTime exchange_of(const Work& w, const Setting& s, const plan::AxisStrides& strides, const Machine& machine) {
   const model::RouterSpec& r = s.model.moe.router;
-  return exchange_time(s.layout.all_to_all, machine, place_of(s.layout, w.axis),
+  return exchange_time(s.layout.all_to_all, machine, strides.place(w.axis),
                        {.bytes = w.message / s.execution.exchange_links,
                         .top_k = double(r.top_k),
                         .max_nodes = double(r.num_groups > 1 ? r.top_groups : r.top_k)});
@@ -31,7 +31,7 @@ ExchangeTime exchange_of(const Work& w, const Setting& s, const Machine& machine
 
 }  // namespace
 
-double price(const Work& w, const Setting& s, const Machine& machine) {
+double price(const Work& w, const Setting& s, const plan::AxisStrides& strides, const Machine& machine) {
   switch (w.kind) {
     case WorkKind::matmul: {
       const double rate = w.narrow ? machine.flops_narrow : machine.flops_16;
@@ -45,7 +45,7 @@ double price(const Work& w, const Setting& s, const Machine& machine) {
     case WorkKind::collective:
       break;
   }
-  const GroupPlace group = place_of(s.layout, w.axis);
+  const GroupPlace group = strides.place(w.axis);
   switch (w.collective) {
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
@@ -55,7 +55,7 @@ double price(const Work& w, const Setting& s, const Machine& machine) {
     case CollectiveKind::all_to_all:
       return all_to_all_s(machine, group, w.message);
     case CollectiveKind::exchange:
-      return exchange_of(w, s, machine).alone_s;
+      return exchange_of(w, s, strides, machine).alone_s;
     case CollectiveKind::send:
       return send_s(machine, group.stride, w.message);
   }
@@ -80,6 +80,7 @@ bool captured(Graphs graphs, Part part) {
 LayerTime layer_time(const WorkList& works, const Setting& s, const Machine& machine, plan::RecomputeSet recompute,
                      bool moe) {
   LayerTime out;
+  const plan::AxisStrides strides = plan::mesh_of(s.layout).strides();
   for (const Work& w : works) {
     PassTime t;
     double seconds = 0;
@@ -87,12 +88,12 @@ LayerTime layer_time(const WorkList& works, const Setting& s, const Machine& mac
       // A gather of whole tokens takes the links of all levels on its way.
       ExchangeTime e;
       if (w.collective == CollectiveKind::exchange)
-        e = exchange_of(w, s, machine);
+        e = exchange_of(w, s, strides, machine);
       else
-        e.alone_s = e.outside_s = price(w, s, machine);
+        e.alone_s = e.outside_s = price(w, s, strides, machine);
       t.exchanges = e.alone_s, t.outside = e.outside_s, t.inside = e.inside_s;
     } else {
-      seconds = price(w, s, machine);
+      seconds = price(w, s, strides, machine);
     }
     switch (w.kind) {
       case WorkKind::matmul:

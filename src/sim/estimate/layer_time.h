@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 
+#include "plan/mesh.h"
 #include "sim/estimate/machine.h"
 #include "sim/estimate/work.h"
 
@@ -29,8 +30,8 @@ struct LayerTime {
   PassTime recompute;  // forward works that the backward repeats
 };
 
-// Seconds of one work alone, without the gap before it.
-double price(const Work& work, const Setting& setting, const Machine& machine);
+// Seconds of one work alone, without the gap before it. `strides`: of the setting's layout.
+double price(const Work& work, const Setting& setting, const plan::AxisStrides& strides, const Machine& machine);
 
 // `recompute`: the parts to repeat; empty: none. `moe`: whether it is an MoE layer.
 LayerTime layer_time(const WorkList& works, const Setting& setting, const Machine& machine,

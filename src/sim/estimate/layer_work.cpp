@@ -60,14 +60,14 @@ void add_tensor_in(WorkBuilder& b, double width) {
   const double bytes = b.tokens.attention * width * s.precision.activation_bytes;
   if (s.layout.sequence_parallel) {
     b.collective("gather of the block's input", Part::projection, WorkPass::forward, CollectiveKind::all_gather,
-                 Axis::tensor, bytes, s.layout.overlap.tensor);
+                 Axis::tp, bytes, s.layout.overlap.tensor);
     b.collective("scatter of the block's input gradient", Part::projection, WorkPass::input_gradient,
-                 CollectiveKind::reduce_scatter, Axis::tensor, bytes, s.layout.overlap.tensor);
+                 CollectiveKind::reduce_scatter, Axis::tp, bytes, s.layout.overlap.tensor);
     b.collective("gather of the block's input for weight gradients", Part::projection, WorkPass::input_gradient,
-                 CollectiveKind::all_gather, Axis::tensor, bytes, /*beside=*/true);
+                 CollectiveKind::all_gather, Axis::tp, bytes, /*beside=*/true);
   } else {
     b.collective("sum of the block's input gradient", Part::projection, WorkPass::input_gradient,
-                 CollectiveKind::all_reduce, Axis::tensor, bytes, s.layout.overlap.tensor);
+                 CollectiveKind::all_reduce, Axis::tp, bytes, s.layout.overlap.tensor);
   }
 }
 
@@ -77,12 +77,12 @@ void add_tensor_out(WorkBuilder& b) {
   const double bytes = b.tokens.attention * s.model.hidden * s.precision.activation_bytes;
   if (s.layout.sequence_parallel) {
     b.collective("scatter of the block's output", Part::projection, WorkPass::forward, CollectiveKind::reduce_scatter,
-                 Axis::tensor, bytes, s.layout.overlap.tensor);
+                 Axis::tp, bytes, s.layout.overlap.tensor);
     b.collective("gather of the block's output gradient", Part::projection, WorkPass::input_gradient,
-                 CollectiveKind::all_gather, Axis::tensor, bytes, s.layout.overlap.tensor);
+                 CollectiveKind::all_gather, Axis::tp, bytes, s.layout.overlap.tensor);
   } else {
     b.collective("sum of the block's output", Part::projection, WorkPass::forward, CollectiveKind::all_reduce,
-                 Axis::tensor, bytes, s.layout.overlap.tensor);
+                 Axis::tp, bytes, s.layout.overlap.tensor);
   }
 }
 
@@ -120,11 +120,11 @@ void add_core(WorkBuilder& b, int layer) {
     const double kv = std::max(1.0, double(a.num_kv_heads) / s.layout.tp) * (a.head_dim + a.value_dim());
     const double bytes = T * s.layout.cp * kv * s.precision.activation_bytes;
     b.collective("keys and values of other ranks", Part::core, WorkPass::forward, CollectiveKind::all_gather,
-                 Axis::context, bytes, true);
+                 Axis::cp, bytes, true);
     b.collective("keys and values of other ranks", Part::core, WorkPass::input_gradient, CollectiveKind::all_gather,
-                 Axis::context, bytes, true);
+                 Axis::cp, bytes, true);
     b.collective("gradients of keys and values", Part::core, WorkPass::input_gradient, CollectiveKind::reduce_scatter,
-                 Axis::context, bytes, true);
+                 Axis::cp, bytes, true);
   }
 }
 
@@ -221,14 +221,14 @@ void add_moe(WorkBuilder& b) {
   if (s.layout.ep > 1) b.exchange(sent * width);
   if (s.layout.etp > 1) {
     const double bytes = rows * width * s.precision.activation_bytes;
-    b.collective("gather of rows", Part::exchange, WorkPass::forward, CollectiveKind::all_gather, Axis::expert_tensor,
+    b.collective("gather of rows", Part::exchange, WorkPass::forward, CollectiveKind::all_gather, Axis::etp,
                  bytes, false);
     b.collective("scatter of rows", Part::exchange, WorkPass::forward, CollectiveKind::reduce_scatter,
-                 Axis::expert_tensor, bytes, false);
+                 Axis::etp, bytes, false);
     b.collective("gather of row gradients", Part::exchange, WorkPass::input_gradient, CollectiveKind::all_gather,
-                 Axis::expert_tensor, bytes, false);
+                 Axis::etp, bytes, false);
     b.collective("scatter of row gradients", Part::exchange, WorkPass::input_gradient, CollectiveKind::reduce_scatter,
-                 Axis::expert_tensor, bytes, false);
+                 Axis::etp, bytes, false);
   }
   if (dedup || (experts > 1 && ep > 1)) b.elementwise("rows sorted by expert", Part::permute, rows * width, 2, 2, 2);
   b.feed_forward(Part::experts, rows / experts, width, double(moe.expert_ffn) / etp, experts);

@@ -4,6 +4,7 @@
 #include <queue>
 #include <vector>
 
+#include "plan/mesh.h"
 #include "sim/estimate/memory_layers.h"
 
 namespace trireme::sim {
@@ -139,10 +140,11 @@ Piece piece_at(const Setting& setting, int piece, int num_pieces) {
 
 DataRanks data_ranks(const Setting& setting) {
   const auto& l = setting.layout;
-  const int dp = l.dp > 0 ? l.dp : std::max(1, setting.num_devices / std::max(1, l.pp * l.tp * l.cp));
+  plan::Mesh mesh = plan::mesh_of(l);
+  if (l.dp == 0) mesh.dp = std::max(1, setting.num_devices / std::max(1, l.pp * l.tp * l.cp));
   DataRanks out;
-  out.dense = dp * l.cp;
-  out.expert = std::max(1, dp * l.cp * l.tp / std::max(1, l.ep * l.etp));
+  out.dense = mesh.dp * mesh.cp;
+  out.expert = mesh.edp();
   out.dense_shards = l.shard_degree > 0 ? std::min(l.shard_degree, out.dense) : out.dense;
   out.expert_shards = l.expert_shard_degree > 0 ? std::min(l.expert_shard_degree, out.expert) : out.expert;
   return out;

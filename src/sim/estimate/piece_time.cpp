@@ -56,25 +56,32 @@ int kind_of(const Setting& s, StepShape& shape, int layer, bool recomputed) {
   return static_cast<int>(shape.kinds.size()) - 1;
 }
 
-GroupPlace shard_group(const plan::LayoutSpec& l, Axis axis, int degree) {
-  GroupPlace g = place_of(l, axis);
-  if (degree > 0) g.size = std::min<double>(g.size, degree);
-  return g;
+// Ranks with the same parameters: of dense layers, and of experts.
+struct DataGroups {
+  GroupPlace dense, experts;
+  explicit DataGroups(const plan::LayoutSpec& l) : DataGroups(plan::mesh_of(l).strides()) {}
+  explicit DataGroups(const plan::AxisStrides& strides)
+      : dense(strides.place(Axis::dp | Axis::cp)), experts(strides.place(Axis::edp)) {}
+};
+
+// Those that share one set of shards.
+GroupPlace shard_group(const GroupPlace& all, int degree) {
+  return degree > 0 ? all.first(degree) : all;
 }
 
 // A gather (or scatter) of dense and expert parameters over the ranks that share them.
-double shard_s(const Setting& s, const Machine& machine, double dense, double experts, double element) {
+double shard_s(const Setting& s, const DataGroups& groups, const Machine& machine, double dense, double experts, double element) {
   const plan::LayoutSpec& l = s.layout;
-  double seconds = ring_gather_s(machine, shard_group(l, Axis::data, l.shard_degree), dense * element);
+  double seconds = ring_gather_s(machine, shard_group(groups.dense, l.shard_degree), dense * element);
   if (experts > 0)
-    seconds += ring_gather_s(machine, shard_group(l, Axis::expert_data, l.expert_shard_degree), experts * element);
+    seconds += ring_gather_s(machine, shard_group(groups.experts, l.expert_shard_degree), experts * element);
   return seconds;
 }
 
 // Sums of each shard over the sets of shards.
-double replicas_s(const Machine& machine, GroupPlace all, int degree, double bytes) {
+double replicas_s(const Machine& machine, const GroupPlace& all, int degree, double bytes) {
   if (degree <= 0 || degree >= all.size) return 0;
-  return all_reduce_s(machine, {all.size / degree, all.stride * degree}, bytes / degree);
+  return all_reduce_s(machine, all.every(degree), bytes / degree);
 }
 
 }  // namespace
@@ -146,11 +153,12 @@ PieceTime piece_time(const Setting& s, const Machine& machine, const StepShape& 
   const plan::LayoutSpec& l = s.layout;
   if (l.sharding == plan::Sharding::parameters) {
     // Fully sharded parameters travel before each use and their gradients after, once a micro-batch.
-    const double gather = shard_s(s, machine, piece.dense, piece.experts, s.precision.gather_bytes);
+    const DataGroups groups(l);
+    const double gather = shard_s(s, groups, machine, piece.dense, piece.experts, s.precision.gather_bytes);
     (l.overlap.parameters ? out.forward.beside : out.forward.collectives) += gather;
     (l.overlap.parameters ? out.input.beside : out.input.collectives) += gather;
     (l.overlap.gradients ? out.input.beside : out.input.collectives) +=
-        shard_s(s, machine, piece.dense, piece.experts, s.precision.reduce_bytes);
+        shard_s(s, groups, machine, piece.dense, piece.experts, s.precision.reduce_bytes);
   }
   const auto wall = joins(l) ? alone_s : static_cast<double (*)(const PassTime&, const Machine&)>(wall_s);
   out.forward_s = wall(out.forward, machine);
@@ -168,18 +176,19 @@ UpdateTime update_time(const Setting& s, const Machine& machine, double dense, d
   if (s.execution.frozen_weights) return out;
   const plan::LayoutSpec& l = s.layout;
   const Precision& p = s.precision;
+  const DataGroups groups(l);
   if (l.sharding != plan::Sharding::parameters) {
     // A ring all-reduce is a scatter and a gather of what is reduced.
-    out.reduce_s = shard_s(s, machine, dense, experts, p.reduce_bytes) * (l.sharding == plan::Sharding::none ? 2 : 1);
-    if (l.sharding != plan::Sharding::none) out.gather_s = shard_s(s, machine, dense, experts, p.gather_bytes);
+    out.reduce_s = shard_s(s, groups, machine, dense, experts, p.reduce_bytes) * (l.sharding == plan::Sharding::none ? 2 : 1);
+    if (l.sharding != plan::Sharding::none) out.gather_s = shard_s(s, groups, machine, dense, experts, p.gather_bytes);
   }
   if (l.sharding != plan::Sharding::none)
     out.reduce_s +=
-        replicas_s(machine, place_of(l, Axis::data), l.shard_degree, dense * p.reduce_bytes) +
-        replicas_s(machine, place_of(l, Axis::expert_data), l.expert_shard_degree, experts * p.reduce_bytes);
+        replicas_s(machine, groups.dense, l.shard_degree, dense * p.reduce_bytes) +
+        replicas_s(machine, groups.experts, l.expert_shard_degree, experts * p.reduce_bytes);
   const bool sharded = l.sharding != plan::Sharding::none;
-  const double of_data = sharded ? shard_group(l, Axis::data, l.shard_degree).size : 1;
-  const double of_experts = sharded ? shard_group(l, Axis::expert_data, l.expert_shard_degree).size : 1;
+  const double of_data = sharded ? shard_group(groups.dense, l.shard_degree).size : 1;
+  const double of_experts = sharded ? shard_group(groups.experts, l.expert_shard_degree).size : 1;
   const double elements = dense / of_data + experts / of_experts;
   // Reads gradient, master and moments; writes master, moments and the parameter. Norm and clipping read gradients
   // twice more.

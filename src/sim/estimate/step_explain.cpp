@@ -26,13 +26,13 @@ const char* limit_of(const Work& w) {
 // Works of one layer (or end), `count` of them a micro-batch: summed by name and pass.
 class Terms {
  public:
-  Terms(const Setting& s, const Machine& machine) : s_(s), machine_(machine) {}
+  Terms(const Setting& s, const Machine& machine) : s_(s), strides_(plan::mesh_of(s.layout).strides()), machine_(machine) {}
 
   void add(const WorkList& works, double count, plan::RecomputeSet recompute, bool moe) {
     static constexpr const char* passes[] = {"forward", "input gradient", "weight gradient"};
     for (const Work& w : works) {
       if (w.pass == WorkPass::weight_gradient && s_.execution.frozen_weights) continue;
-      const double seconds = price(w, s_, machine_) * count;
+      const double seconds = price(w, s_, strides_, machine_) * count;
       put(fmt::format("{}, {}", w.what, passes[static_cast<int>(w.pass)]), seconds, limit_of(w));
       if (w.pass == WorkPass::forward && recomputes(recompute, w.part, moe))
         put(fmt::format("{}, computed again", w.what), seconds, limit_of(w));
@@ -50,6 +50,7 @@ class Terms {
 
  private:
   const Setting& s_;
+  const plan::AxisStrides strides_;
   const Machine& machine_;
   std::vector<EstimateTerm> terms_;
 };

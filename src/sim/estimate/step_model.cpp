@@ -73,12 +73,13 @@ GridCosts StepModel::grid_costs(const Machine& machine, const std::vector<PieceT
   const plan::LayoutSpec& l = setting_.layout;
   GridCosts costs;
   const int cells = grid_->num_cells(), chunks = grid_->num_chunks;
+  const plan::AxisStrides strides = plan::mesh_of(l).strides();
   // Tensor ranks each send their part; without sequence parallelism the receivers gather it.
   const double message =
       token_counts(setting_).attention * setting_.model.hidden * setting_.precision.activation_bytes / l.tp;
-  double send = l.pp > 1 ? send_s(machine, place_of(l, Axis::pipeline).stride, message) : 0;
+  double send = l.pp > 1 ? send_s(machine, strides.place(Axis::pp).stride, message) : 0;
   if (l.pp > 1 && l.tp > 1 && !l.sequence_parallel)
-    send += ring_gather_s(machine, place_of(l, Axis::tensor), message * l.tp);
+    send += ring_gather_s(machine, strides.place(Axis::tp), message * l.tp);
   costs.forward_s.assign(cells, 0);
   costs.input_gradient_s = costs.weight_gradient_s = costs.backward_s = costs.forward_s;
   costs.forward_send_s.assign(cells, send);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/axis.h"
 #include "sim/estimate/setting.h"
 
 namespace trireme::sim {
@@ -29,9 +30,6 @@ enum class Part : std::uint8_t {
 
 enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all, exchange, send };
 
-// The ranks that take part, by mesh axis.
-enum class Axis : std::uint8_t { tensor, context, data, expert, expert_tensor, expert_data, pipeline };
-
 struct Work {
   const char* what = "";
   WorkKind kind = WorkKind::memory;
@@ -47,7 +45,7 @@ struct Work {
   double launches = 1;  // operations of the framework that the host carries out
   double kernels = 1;   // on the device
   CollectiveKind collective = CollectiveKind::all_gather;
-  Axis axis = Axis::tensor;
+  Axis axis = Axis::tp;  // of the ranks that take part
   double message = 0;  // bytes. all_gather, reduce_scatter: of the whole tensor; all_reduce: of each rank's;
                        // all_to_all, exchange: what a rank sends in all; send: of the message
 };

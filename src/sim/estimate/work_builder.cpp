@@ -136,17 +136,17 @@ void WorkBuilder::exchange(double elements) {
     const double bytes =
         tokens.residual * setting.model.hidden * setting.layout.ep * setting.precision.activation_bytes;
     for (const WorkPass pass : {WorkPass::forward, WorkPass::input_gradient}) {
-      collective("gather of tokens", Part::exchange, pass, CollectiveKind::all_gather, Axis::expert, bytes, beside);
-      collective("scatter of sums", Part::exchange, pass, CollectiveKind::reduce_scatter, Axis::expert, bytes, beside);
+      collective("gather of tokens", Part::exchange, pass, CollectiveKind::all_gather, Axis::ep, bytes, beside);
+      collective("scatter of sums", Part::exchange, pass, CollectiveKind::reduce_scatter, Axis::ep, bytes, beside);
     }
     return;
   }
   const double out = elements * setting.precision.dispatch_bytes, back = elements * setting.precision.activation_bytes;
-  collective("dispatch", Part::exchange, WorkPass::forward, CollectiveKind::exchange, Axis::expert, out, beside);
-  collective("combine", Part::exchange, WorkPass::forward, CollectiveKind::exchange, Axis::expert, back, beside);
-  collective("dispatch's gradient", Part::exchange, WorkPass::input_gradient, CollectiveKind::exchange, Axis::expert,
+  collective("dispatch", Part::exchange, WorkPass::forward, CollectiveKind::exchange, Axis::ep, out, beside);
+  collective("combine", Part::exchange, WorkPass::forward, CollectiveKind::exchange, Axis::ep, back, beside);
+  collective("dispatch's gradient", Part::exchange, WorkPass::input_gradient, CollectiveKind::exchange, Axis::ep,
              back, beside);
-  collective("combine's gradient", Part::exchange, WorkPass::input_gradient, CollectiveKind::exchange, Axis::expert,
+  collective("combine's gradient", Part::exchange, WorkPass::input_gradient, CollectiveKind::exchange, Axis::ep,
              back, beside);
 }
 
@@ -198,10 +198,10 @@ void add_head_work(const Setting& s, WorkList& out) {
   b.norm("final norm", b.tokens.residual * D);
   if (s.layout.tp > 1 && s.layout.sequence_parallel) {
     const double bytes = T * D * s.precision.activation_bytes;
-    b.collective("gather before the head", Part::head, WorkPass::forward, CollectiveKind::all_gather, Axis::tensor,
+    b.collective("gather before the head", Part::head, WorkPass::forward, CollectiveKind::all_gather, Axis::tp,
                  bytes, false);
     b.collective("scatter of the head's input gradient", Part::head, WorkPass::input_gradient,
-                 CollectiveKind::reduce_scatter, Axis::tensor, bytes, false);
+                 CollectiveKind::reduce_scatter, Axis::tp, bytes, false);
   }
   b.matmul_16("head", Part::head, T, V, D);
   // Logits: fused, read and written once each way; else converted to float32, reduced twice, and gradients converted
