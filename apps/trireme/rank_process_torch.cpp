@@ -60,8 +60,9 @@ std::vector<int> ranks_of_hosts(const plan::RunSpec& run, comm::Communicator& co
 std::string pattern_to_keep(const RankOptions& options, const plan::Mesh& mesh) {
   if (!train::checkpoint_to_resume(options.run, options.resume) || !std::filesystem::exists(options.run.folder / "plan.json"))
     return {};
-  const plan::Plan before = plan::read_plan(options.run.folder);
-  const bool same = before.mesh.pp == mesh.pp && before.mesh.dp == mesh.dp && before.mesh.ep == mesh.ep;
+  plan::Plan before = plan::read_plan(options.run.folder);
+  before.mesh.ranks_of_host = mesh.ranks_of_host, before.mesh.hosts_per_group = mesh.hosts_per_group;
+  const bool same = before.mesh == mesh;
   const auto fitting = plan::fitting_patterns(mesh);
   return same && std::find(fitting.begin(), fitting.end(), before.all_to_all) != fitting.end() ? before.all_to_all : "";
 }

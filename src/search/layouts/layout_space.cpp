@@ -165,18 +165,22 @@ std::vector<Recomputation> recomputations_of(const Question& q, int most_layers)
 
 std::vector<States> states_of(const Question& q, const Cell& cell) {
   const plan::LayoutSpec& given = q.base.layout;
-  const int data = cell.dp * cell.cp,
-            experts = static_cast<int>(std::int64_t{1} * data * cell.tp / (std::int64_t{1} * cell.ep * cell.etp));
+  const plan::AxisStrides strides = mesh_of(q, cell).strides();
+  const plan::GroupPlace data = strides.place(Axis::dp | Axis::cp), experts = strides.place(Axis::edp);
   const int unit = innermost_devices(q.target);
-  const auto degrees = [&](const char* key, int given_degree, int ranks, int stride) {
+  // Sets of shards inside one unit of the fabric, and inside eight.
+  const auto degrees = [&](const char* key, int given_degree, const plan::GroupPlace& group) {
+    const int ranks = static_cast<int>(group.size);
     std::vector<int> out = {0};
     if (!q.is_given(key)) {
-      for (const int shards : {unit / stride, 8 * unit / stride})
-        if (shards > 1 && shards < ranks && ranks % shards == 0) push_if_new(out, shards);
+      for (const int units : {1, 8})
+        if (const int shards = static_cast<int>(group.members_within(units * unit));
+            shards > 1 && shards < ranks && ranks % shards == 0)
+          push_if_new(out, shards);
     }
     return q.is_given(key) ? std::vector<int>{given_degree} : out;
   };
-  const bool several = data > 1 || experts > 1;
+  const bool several = data.size > 1 || experts.size > 1;
   const auto levels = choices<Sharding>(
       q, "layout.sharding", given.sharding,
       several ? std::vector<Sharding>{Sharding::optimizer, Sharding::none, Sharding::gradients, Sharding::parameters}
@@ -190,11 +194,11 @@ std::vector<States> states_of(const Question& q, const Cell& cell) {
     const bool hybrid = level == Sharding::parameters;
     const std::vector<int> whole = {0};
     const auto dense_degrees = hybrid || q.is_given("layout.shard_degree")
-                                   ? degrees("layout.shard_degree", given.shard_degree, data, cell.tp)
+                                   ? degrees("layout.shard_degree", given.shard_degree, data)
                                    : whole;
     const auto expert_degrees =
         hybrid || q.is_given("layout.expert_shard_degree")
-            ? degrees("layout.expert_shard_degree", given.expert_shard_degree, experts, cell.ep * cell.etp)
+            ? degrees("layout.expert_shard_degree", given.expert_shard_degree, experts)
             : whole;
     // Gathered ahead or reduced late, whole layers lie in memory: only where they are sharded does that matter.
     const bool late = level == Sharding::parameters || level == Sharding::gradients;
