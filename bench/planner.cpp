@@ -51,8 +51,6 @@ sim::GridCosts costs_of(const plan::Schedule& s, const plan::SlotTimes& t) {
   c.weight_gradient_s.assign(cells, t.weight_gradient_s);
   c.forward_send_s.assign(cells, t.send_s);
   c.backward_send_s.assign(cells, t.send_s);
-  c.activation_bytes.assign(cells, 1e9);
-  c.sends = sim::SendMode::lane;
   return c;
 }
 

@@ -22,6 +22,35 @@ std::string where(const plan::LayoutSpec& l) {
   return out;
 }
 
+using Spans = std::vector<std::vector<plan::Span>>;
+
+Spans spans_of_slots(const sim::StepModel& step, const sim::CompiledGrid& grid, const ChosenQuestion& chosen) {
+  sim::GridWorkspace workspace;
+  step.evaluate(chosen.question.target.machine, workspace, true);
+  const std::vector<plan::Span>& all = workspace.result.spans;
+  Spans out;
+  for (int stage = 0; stage < grid.num_stages; ++stage)
+    out.emplace_back(all.begin() + grid.row_begin[stage], all.begin() + grid.row_begin[stage + 1]);
+  return out;
+}
+
+// A slot's is its compute action's; joined ones have the same, and no-ops none.
+Spans spans_of_slots(const plan::Schedule& schedule, const sim::SimulatedLayout& layout) {
+  Spans out;
+  for (std::size_t stage = 0; stage < schedule.rows.size(); ++stage) {
+    const auto& row = schedule.rows[stage];
+    std::vector<plan::Span>& spans = out.emplace_back(row.size());
+    std::size_t slot = 0;
+    for (const plan::Action& a : layout.plan.stages[stage].actions) {
+      if (a.lane != plan::Lane::compute || a.kind == plan::ActionKind::optimizer) continue;
+      while (slot < row.size() && row[slot].kind == plan::SlotKind::no_op) ++slot;
+      const plan::Span span = layout.result.spans[stage][a.id];
+      for (int i = 0; i < (a.kind == plan::ActionKind::pair ? 2 : 1); ++i) spans.at(slot++) = span;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 double LayoutAnswer::mfu(const search::Estimate& e) const {
@@ -36,23 +65,20 @@ LayoutAnswer make_answer(const ChosenQuestion& chosen, const search::SearchResul
   a.flops_per_token =
       model::flops_per_token(chosen.question.base.model, chosen.question.base.batch.sequence_length, a.convention)
           .total();
-  if (!result.best.empty())
-    a.layout = result.best[0];
-  else
-    a.layout = result.closest;
-  if (!a.layout) return a;
-  const sim::Setting& s = a.layout->setting;
   search::ScheduleShelf shelf;
+  std::vector<search::Estimate> layouts = result.best;
+  if (layouts.empty() && result.closest) layouts.push_back(*result.closest);
+  search::Simulated simulated = search::simulate_best(chosen.question, layouts, shelf);
+  if (simulated.best.empty()) return a;
+  a.layout = simulated.best.front();
+  a.simulated = std::move(simulated.of_first);
+  if (!result.best.empty()) a.result.best = std::move(simulated.best);
+  const sim::Setting& s = a.layout->setting;
   const auto ready = shelf.get(s);
   a.schedule = ready->schedule;
   a.memory = search::memory_of(chosen.question, s, shelf);
   const sim::StepModel step(s, ready->grid, chosen.question.target.memory);
-  sim::GridWorkspace workspace;
-  step.evaluate(chosen.question.target.machine, workspace, true);
-  const auto& begin = ready->grid->row_begin;
-  for (int stage = 0; stage < s.layout.pp; ++stage)
-    a.spans.emplace_back(workspace.result.spans.begin() + begin[stage],
-                         workspace.result.spans.begin() + begin[stage + 1]);
+  a.spans = a.simulated ? spans_of_slots(a.schedule, *a.simulated) : spans_of_slots(step, *ready->grid, chosen);
   a.terms = step.explain(chosen.question.target.machine);
   return a;
 }

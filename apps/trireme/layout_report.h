@@ -8,6 +8,7 @@
 
 #include "model/flops.h"
 #include "search/layouts/pareto.h"
+#include "search/layouts/simulated.h"
 #include "trireme/question_choice.h"
 
 namespace trireme::apps {
@@ -19,7 +20,8 @@ struct LayoutAnswer {
   std::optional<search::Estimate> layout;  // none where rules forbid every layout
   sim::MemoryEstimate memory;
   plan::Schedule schedule;
-  std::vector<std::vector<plan::Span>> spans;  // by stage, aligned with the schedule's rows
+  std::optional<sim::SimulatedLayout> simulated;  // the layout's actions; none where they are too many
+  std::vector<std::vector<plan::Span>> spans;      // by stage, aligned with the schedule's rows
   std::vector<sim::EstimateTerm> terms;
   model::FlopConvention convention = model::megatron_flops;
   double flops_per_token = 0;

@@ -20,7 +20,8 @@ json speed_json(const LayoutAnswer& a, const search::Estimate& e) {
           {"model_tflops_per_device", e.time.tokens_per_s_per_device * a.flops_per_token / 1e12},
           {"mfu", a.mfu(e)},
           {"peak_memory_bytes", e.needed_bytes},
-          {"headroom_bytes", e.headroom_bytes}};
+          {"headroom_bytes", e.headroom_bytes},
+          {"simulated", e.simulated}};
 }
 
 json short_json(const LayoutAnswer& a, const search::Estimate& e) {

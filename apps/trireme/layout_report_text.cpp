@@ -147,6 +147,9 @@ std::string answer_text(const LayoutAnswer& a, bool explain) {
       e.time.step_s, e.time.tokens_per_s_per_device, e.tokens_per_s(),
       e.time.tokens_per_s_per_device * a.flops_per_token / 1e12, 100 * a.mfu(e), gigabytes(e.needed_bytes),
       gigabytes(q.target.capacity_bytes));
+  out += e.simulated ? "  step and memory are those of its plan's actions, simulated\n"
+                     : fmt::format("  step and memory are those of its schedule's slots: with more than {} actions no "
+                                   "plan is simulated or drawn\n", report::show_count(search::most_actions));
   out += "  " + model::gflop_per_token_text(base.model, base.batch.sequence_length, a.convention) + "\n";
   out += memory_text(a) + time_text(a, explain) + strip(a);
   if (a.result.best.size() > 1)

@@ -14,8 +14,7 @@ RunPlan make_run_plan(const plan::RunSpec& run, plan::Mesh mesh, const platform:
   if (run.layout.all_to_all == "auto") {
     const sim::Choice choice = sim::choose_exchange(run, mesh, platform);
     for (const sim::Candidate& c : choice.ranked) patterns.push_back({c.pattern, c.seconds});
-    out.kept = !options.keep.empty();
-    out.run.layout.all_to_all = out.kept ? options.keep : choice.pick().pattern;
+    out.run.layout.all_to_all = !options.keep.empty() ? options.keep : choice.pick().pattern;
   }
   out.plan = plan::make_training_plan(out.run, mesh);
   for (const std::string& problem : plan::problems(out.plan)) TRIREME_CHECK(false, "{}", problem);

@@ -12,7 +12,6 @@ struct RunPlan {
   plan::RunSpec run;  // with the pattern's name in place of "auto"
   plan::Plan plan;
   sim::Predicted predicted;
-  bool kept = false;  // the pattern is what RunPlanOptions::keep says
 };
 
 struct RunPlanOptions {

@@ -19,6 +19,10 @@ std::string describe(const plan::Buffer& buffer) {
     case plan::BufferKind::batch:
       kind = "batch";
       break;
+    case plan::BufferKind::weight_work:
+    case plan::BufferKind::host:
+      kind = "(of a chunk)";
+      break;
   }
   std::string text = fmt::format("{} {}{}", kind, model::name_of(buffer.segment), buffer.message ? " message" : "");
   if (buffer.mb >= 0) text += fmt::format(" mb {}", buffer.mb);

@@ -50,6 +50,7 @@ StageRuntime::StageRuntime(const plan::RunSpec& run, const plan::Plan& plan, com
 }
 
 void StageRuntime::make_executor(const StageContext& context) {
+  TRIREME_CHECK(context.plan.grain == plan::Grain::segment, "a plan of chunks is priced and simulated, never executed");
   comm::Communicator& communicator = context.communicator;
   ExecutorOptions options{.rank = context.rank, .device = context.device};
   options.on_failure = [&communicator] { communicator.abort(); };

@@ -107,6 +107,11 @@ void TensorRunner::run(const plan::Action& action) {
     case ActionKind::input_gradient:
     case ActionKind::weight_gradient:
       TRIREME_CHECK(false, "{}: split backwards are not executed yet", operation);
+    case ActionKind::pair:
+    case ActionKind::gather:
+    case ActionKind::swap_out:
+    case ActionKind::swap_in:
+      TRIREME_CHECK(false, "{}: only plans of segments are executed", operation);
   }
   buffers_.free(action.frees);
 }

@@ -15,8 +15,9 @@ struct Event {
   int action = 0;
 };
 
-constexpr int num_kinds = 5;  // BufferKind's four and the workspace
-constexpr std::array<const char*, num_kinds> kind_names = {"boundary", "saved", "gradient", "batch", "workspace"};
+constexpr int num_kinds = 6;  // BufferKind's on the device, in its order, and the workspace
+constexpr std::array<const char*, num_kinds> kind_names = {"boundary", "saved",       "gradient",
+                                                           "batch",    "weight work", "workspace"};
 
 }  // namespace
 
@@ -66,7 +67,8 @@ MemoryCurve memory_curve(const StagePlan& stage, const StageCosts& costs, const 
     const double workspace = costs.action_workspace_bytes[e.action] - shared(a);
     constexpr int workspace_kind = num_kinds - 1;
     held[workspace_kind] += e.start ? workspace : -workspace;
-    for (int b : e.start ? a.allocates : a.frees) held[kind_of(b)] += (e.start ? 1 : -1) * costs.buffer_bytes[b];
+    for (int b : e.start ? a.allocates : a.frees)
+      if (stage.buffers[b].kind != BufferKind::host) held[kind_of(b)] += (e.start ? 1 : -1) * costs.buffer_bytes[b];
     const double now = total();
     if (out.points.back().time_s == e.time_s)
       out.points.back().bytes = now;

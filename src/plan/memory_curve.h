@@ -18,7 +18,7 @@ struct MemoryPoint {
 TRIREME_JSON(MemoryPoint)
 
 struct MemoryPart {
-  std::string what;  // "saved", "boundary", "gradient", "batch", "workspace", "parameters and optimizer"
+  std::string what;  // "saved", "boundary", "gradient", "batch", "weight work", "workspace", "parameters and optimizer"
   double bytes = 0;
   bool operator==(const MemoryPart&) const = default;
 };

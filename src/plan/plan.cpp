@@ -12,11 +12,13 @@ void to_json(nlohmann::json& j, const Plan& plan) {
        {"all_to_all", plan.all_to_all},
        {"num_micro_batches", plan.num_micro_batches},
        {"stages", plan.stages}};
+  if (plan.grain != Grain::segment) j["grain"] = plan.grain;
 }
 
 void from_json(const nlohmann::json& j, Plan& plan) {
   plan = Plan{};
   j.at("mesh").get_to(plan.mesh);
+  plan.grain = j.value("grain", Grain::segment);
   plan.schedule = parse_schedule(j.at("schedule").get<std::string>());
   j.at("all_to_all").get_to(plan.all_to_all);
   j.at("num_micro_batches").get_to(plan.num_micro_batches);

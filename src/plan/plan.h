@@ -49,8 +49,14 @@ struct StagePlan {
 };
 TRIREME_JSON(StagePlan)
 
+// What one compute action is: a segment's pass, or a slot of the schedule's grid, which is a chunk's. Plans of chunks are
+// priced and simulated for any layout that can be searched; the runtime executes segments.
+enum class Grain { segment, chunk };
+TRIREME_JSON(Grain)
+
 struct Plan {
   Mesh mesh;
+  Grain grain = Grain::segment;
   Schedule schedule;
   std::string all_to_all = "flat";
   int num_micro_batches = 1;
@@ -76,6 +82,9 @@ std::vector<Chunk> split_layers(const model::ModelSpec& model, int num_stages,
                                 const std::vector<std::int64_t>& stage_layers = {});
 
 // Lowering: the grid to lane actions, pass by pass (plan/lowering/).
+// At the grain of a chunk: any schedule, any policy. `pieces`: the layers of each piece of the model, in its order.
+Plan lower_chunks(const LayoutSpec& layout, const Mesh& mesh, const Schedule& schedule, const std::vector<Chunk>& pieces);
+// At the grain of a segment: what `trireme train` executes.
 Plan make_training_plan(const RunSpec& run, const Mesh& mesh);
 Plan make_evaluation_plan(const RunSpec& run, const Mesh& mesh, int num_micro_batches);
 

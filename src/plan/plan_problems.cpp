@@ -89,8 +89,26 @@ void check_buffers(const StagePlan& stage, const std::string& where, std::vector
   }
 }
 
+bool adds_gradients(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::weight_gradient || kind == ActionKind::pair;
+}
+
+// At the grain of a chunk a stage's reduction is one action, after all gradients (and parts of it before, of a chunk each).
+void check_stage_reduction(const StagePlan& stage, const std::string& where, std::vector<std::string>& out) {
+  const Order order(stage);
+  int reductions = 0;
+  for (const Action& reduce : stage.actions) {
+    if (reduce.kind != ActionKind::reduce || reduce.chunk >= 0) continue;
+    if (++reductions > 1) out.push_back(fmt::format("{}: gradients are reduced twice", where));
+    for (const Action& a : stage.actions)
+      if (adds_gradients(a.kind) && !order.is_before(a, reduce))
+        out.push_back(fmt::format("{}: gradients are reduced before {} has added to them", where, describe(a)));
+  }
+}
+
 void check_reductions(const Plan& plan, const StagePlan& stage, const std::string& where, std::vector<std::string>& out) {
   if (plan.schedule.forward_only) return;
+  if (plan.grain == Grain::chunk) return check_stage_reduction(stage, where, out);
   const Order order(stage);
   std::vector<int> reduced(stage.buckets.size(), -1);
   for (const Action& a : stage.actions) {
@@ -112,8 +130,8 @@ void check_reductions(const Plan& plan, const StagePlan& stage, const std::strin
         out.push_back(fmt::format("{}: {} of layer {} is in two buckets", where, model::name_of(part.segment), part.layer));
       if (reduced[i] < 0) continue;
       for (const Action& a : stage.actions)
-        if ((a.kind == ActionKind::backward || a.kind == ActionKind::weight_gradient) && a.layer == part.layer &&
-            a.segment == part.segment && !order.is_before(a, stage.actions[reduced[i]]))
+        if (adds_gradients(a.kind) && a.layer == part.layer && a.segment == part.segment &&
+            !order.is_before(a, stage.actions[reduced[i]]))
           out.push_back(fmt::format("{}: bucket {} is reduced before {} has added to it", where, i, describe(a)));
     }
   }

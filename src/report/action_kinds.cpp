@@ -18,7 +18,8 @@ std::string kind_of(const Action& a, const plan::StagePlan& stage) {
     case ActionKind::receive: return fmt::format("{} {}", name_of(a.kind), pass);
     case ActionKind::all_to_all: return fmt::format("all_to_all {} {}", pass, model::name_of(a.segment));
     case ActionKind::reduce:
-      return a.bucket >= 0 && stage.buckets[a.bucket].expert ? "reduce experts" : "reduce dense";
+      if (a.bucket < 0) break;
+      return stage.buckets[a.bucket].expert ? "reduce experts" : "reduce dense";
     default: break;
   }
   if (a.segment != model::Segment::none) return fmt::format("{} {}", name_of(a.kind), model::name_of(a.segment));

@@ -106,7 +106,9 @@ double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, 
     case BufferKind::boundary: return memory.boundary.value;
     case BufferKind::saved: return memory.saved.value;
     case BufferKind::gradient: return memory.input_gradient.value;
-    case BufferKind::batch: break;
+    case BufferKind::batch:
+    case BufferKind::weight_work:
+    case BufferKind::host: break;
   }
   return 0;
 }

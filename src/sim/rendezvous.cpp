@@ -16,7 +16,7 @@ namespace {
 bool crosses_stages(const GroupKind& kind) { return kind.axes.has(Axis::pp); }
 
 bool is_collective(ActionKind kind) {
-  return kind == ActionKind::count_tokens || kind == ActionKind::all_to_all || kind == ActionKind::reduce ||
+  return kind == ActionKind::count_tokens || kind == ActionKind::all_to_all || kind == ActionKind::reduce || kind == ActionKind::gather ||
          kind == ActionKind::reduce_embedding || kind == ActionKind::reduce_metrics || kind == ActionKind::reduce_counts;
 }
 

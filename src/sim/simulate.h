@@ -14,7 +14,8 @@
 // function of (seed, rank, action). A partner that waits for the slowest of several noisy ranks waits longer than for the
 // mean of them: a step of many exchanges costs more than its prices.
 //
-// Deterministic. Cost: O(actions x lanes that are active at a time).
+// Deterministic. Cost: linear in actions and waits where nothing is shared, else O(actions x lanes that are active at a
+// time).
 #pragma once
 #include <cstdint>
 #include <vector>

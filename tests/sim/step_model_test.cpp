@@ -11,20 +11,10 @@
 #include "platform/platform_file.h"
 #include "sim/estimate/newton_schulz.h"
 #include "sim/estimate/step_bound.h"
+#include "sim/random_setting.h"
 
 namespace trireme::sim {
 namespace {
-
-const std::filesystem::path configs = std::filesystem::path(TRIREME_SOURCE_DIR) / "configs";
-
-model::ModelSpec named(const char* name) {
-  return model::find_model(name, configs / "models");
-}
-
-Machine machine_of(const char* platform, ComputeFormat format = ComputeFormat::bfloat16) {
-  return make_machine(platform::load_platform(configs / "platforms" / (std::string(platform) + ".toml")), {}, {},
-                      format);
-}
 
 // 24 equal layers; the ends cost next to nothing with a vocabulary of 8.
 Setting even_stages(int pp, int micro_batches) {
@@ -153,54 +143,15 @@ TEST(StepModel, EuropasOptimizerExplainsItsThroughput) {
   EXPECT_NEAR(65536 / (65536 / 441.0 - (slow - fast)), 597, 0.02 * 597);
 }
 
-Setting random_setting(std::mt19937& rng, const std::vector<model::ModelSpec>& models) {
-  const auto pick = [&](auto... of) {
-    const int values[] = {of...};
-    return values[rng() % (sizeof...(of))];
-  };
-  Setting s;
-  s.model = models[rng() % models.size()];
-  plan::LayoutSpec& l = s.layout;
-  const char* schedules[] = {"gpipe",         "1f1b",       "interleaved_1f1b", "zero_bubble_h1",
-                             "zero_bubble_v", "dualpipe_v", "merged_1f1b"};
-  l.tp = pick(1, 2, 4, 8), l.pp = pick(1, 2, 4, 8), l.cp = pick(1, 1, 2), l.dp = pick(1, 2, 8, 16);
-  l.schedule = l.pp == 1 ? "1f1b" : schedules[rng() % 7];
-  l.virtual_stages = l.schedule == "interleaved_1f1b" || l.schedule == "merged_1f1b" ? pick(2, 3)
-                     : l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v"   ? 2
-                                                                                     : 1;
-  if (s.model.moe.num_experts > 0) l.ep = std::min(pick(1, 2, 4, 8), l.tp * l.cp * l.dp);
-  l.sequence_parallel = rng() % 2, l.sharding = static_cast<plan::Sharding>(rng() % 4);
-  const char* patterns[] = {"flat", "dedup", "halo", "allgather_a2a", "allgather"};
-  l.all_to_all = patterns[rng() % 5];
-  l.swap.bits = rng() % 2 ? rng() % 4 : 0;
-  if (l.dp % 4 == 0) l.shard_degree = pick(0, 2, 4);
-  l.overlap = {.gradients = rng() % 2 == 0,
-               .parameters = rng() % 2 == 0,
-               .tensor = rng() % 2 == 0,
-               .experts = rng() % 2 == 0,
-               .pipeline = rng() % 2 == 0};
-  l.recompute.bits = rng() % 2 ? rng() % 512 : 0, l.recompute_layers = pick(0, 1, 2);
-  s.execution.graphs = static_cast<Graphs>(rng() % 3);
-  s.batch = {.sequence_length = pick(512, 4096), .micro_batch = pick(1, 2), .global_batch = 0};
-  s.batch.global_batch = s.batch.micro_batch * l.dp * l.pp * pick(1, 2, 5);
-  s.precision.compute = rng() % 2 ? ComputeFormat::bfloat16 : ComputeFormat::float8;
-  if ((l.schedule == "interleaved_1f1b" || l.schedule == "merged_1f1b") && rng() % 2)
-    l.micro_batch_group = static_cast<int>(s.batch.num_micro_batches(l.dp));
-  s.num_devices = l.pp * l.tp * l.cp * l.dp;
-  return s;
-}
-
 TEST(StepBound, IsNeverAboveTheStep) {
-  const std::vector<model::ModelSpec> models{named("deepseek_v3"), named("qwen3_30b_a3b"), named("llama3_1_70b"),
-                                             named("gpt_oss_120b"), named("nemotron_4_15b")};
+  const std::vector<model::ModelSpec> models = some_models();
   std::mt19937 rng(7);
   BoundWorkspace workspace;
   GridWorkspace grid;
   int tight = 0, paired = 0;
   for (int i = 0; i < 2000; ++i) {
     const Setting s = random_setting(rng, models);
-    const char* platforms[] = {"frontier", "dgx_h100", "gb200_nvl72", "jupiter", "atlas_800t_a2"};
-    const Machine machine = machine_of(platforms[i % 5], s.precision.compute);
+    const Machine machine = machine_of(some_platforms[i % some_platforms.size()], s.precision.compute);
     paired += joins(s.layout) && s.layout.ep > 1;
     const double exact = StepModel(s).evaluate(machine, grid).step_s, bound = step_lower_bound_s(s, machine, workspace);
     ASSERT_LE(bound, exact) << i << " " << s.layout.schedule << " pp " << s.layout.pp << " tp " << s.layout.tp;

@@ -22,6 +22,20 @@ DraftAction Draft::make(Action action, int slot) {
   return {std::move(action), slot};
 }
 
+Neighbours neighbours_of(const Schedule& schedule, int stage) {
+  std::vector<std::pair<int, int>> holder(num_pieces(schedule) + 2, {-1, -1});  // by piece + 1
+  for (int s = 0; s < schedule.num_stages; ++s)
+    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk)
+      if (const int piece = piece_of(schedule, s, chunk); piece >= 0) holder.at(piece + 1) = {s, chunk};
+  Neighbours out;
+  for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+    const int piece = piece_of(schedule, stage, chunk);
+    out.previous.push_back(piece < 0 ? std::pair{-1, -1} : holder[piece]);
+    out.next.push_back(piece < 0 ? std::pair{-1, -1} : holder[piece + 2]);
+  }
+  return out;
+}
+
 std::vector<Place> places(const model::ModelSpec& model, const Chunk& chunk) {
   std::vector<Place> out;
   if (chunk.embed) out.push_back({Segment::embed, -1});

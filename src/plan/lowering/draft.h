@@ -1,6 +1,7 @@
 // What the lowering passes hand on: one stage's actions in order, with the schedule slot that each belongs to. Ids are
 // unique but not yet places in the list; `finish` numbers them and derives the waits that follow from buffers.
 #pragma once
+#include <utility>
 #include <vector>
 
 #include "plan/plan.h"
@@ -29,6 +30,12 @@ struct Draft {
   int find_buffer(const Buffer& buffer) const;   // -1 where there is none
   DraftAction make(Action action, int slot);     // with a fresh id
 };
+
+// The stage and chunk that hold the pieces before and after each of a stage's chunks; {-1, -1}: there is none.
+struct Neighbours {
+  std::vector<std::pair<int, int>> previous, next;  // by chunk: (stage, chunk)
+};
+Neighbours neighbours_of(const Schedule& schedule, int stage);
 
 // Segments of a chunk in forward order, with their layers. `dispatch` is not among them: it only communicates.
 struct Place {

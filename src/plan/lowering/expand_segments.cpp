@@ -23,14 +23,6 @@ std::vector<Slot> work(const std::vector<Slot>& row) {
   return out;
 }
 
-// The stage and chunk that hold a piece; {-1, -1}: none does.
-std::pair<int, int> holder(const Schedule& schedule, int piece) {
-  for (int stage = 0; stage < schedule.num_stages; ++stage)
-    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk)
-      if (piece >= 0 && piece_of(schedule, stage, chunk) == piece) return {stage, chunk};
-  return {-1, -1};
-}
-
 }  // namespace
 
 Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, const std::vector<Chunk>& chunks,
@@ -41,10 +33,9 @@ Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, c
 
   // By chunk: the chunk of this stage that the piece before (after) it is, -1: none or another stage's.
   std::vector<int> local_previous, local_next;
-  for (int chunk = 0; chunk < static_cast<int>(chunks.size()); ++chunk) {
-    const int piece = piece_of(schedule, stage, chunk);
-    const auto before = piece < 0 ? std::pair{-1, -1} : holder(schedule, piece - 1);
-    const auto after = piece < 0 ? std::pair{-1, -1} : holder(schedule, piece + 1);
+  const Neighbours neighbours = neighbours_of(schedule, stage);
+  for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    const auto before = neighbours.previous[chunk], after = neighbours.next[chunk];
     d.previous_stage.push_back(before.first);
     d.next_stage.push_back(after.first);
     local_previous.push_back(before.first == stage ? before.second : -1);

@@ -29,6 +29,9 @@ std::string describe(const Action& a) {
   if (both_ways) out += a.pass == Pass::forward ? " forward" : " backward";
   if (a.segment != Segment::none) out += fmt::format(" {}", model::name_of(a.segment));
   if (a.mb >= 0) out += fmt::format(" mb {}", a.mb);
+  const bool of_chunk = a.segment == Segment::none && !both_ways;
+  if (of_chunk && a.chunk >= 0) out += fmt::format(" chunk {}", a.chunk);
+  if (a.backward_mb >= 0) out += fmt::format(" with backward mb {} chunk {}", a.backward_mb, a.backward_chunk);
   if (a.layer >= 0) out += fmt::format(" layer {}", a.layer);
   if (a.bucket >= 0) out += fmt::format(" bucket {}", a.bucket);
   if (a.peer_stage >= 0) out += fmt::format(" {} stage {}", a.kind == ActionKind::send ? "to" : "from", a.peer_stage);
@@ -42,6 +45,7 @@ void to_json(nlohmann::json& j, const Action& a) {
   if (a.segment != Segment::none) j["segment"] = a.segment;
   if (a.mb >= 0) j["mb"] = a.mb;
   if (a.chunk >= 0) j["chunk"] = a.chunk;
+  if (a.backward_mb >= 0) j["backward_mb"] = a.backward_mb, j["backward_chunk"] = a.backward_chunk;
   if (a.layer >= 0) j["layer"] = a.layer;
   if (a.group != world_group) j["group"] = a.group;
   if (a.peer_stage >= 0) j["peer_stage"] = a.peer_stage;
@@ -61,6 +65,8 @@ void from_json(const nlohmann::json& j, Action& a) {
   a.segment = j.value("segment", Segment::none);
   a.mb = j.value("mb", -1);
   a.chunk = j.value("chunk", -1);
+  a.backward_mb = j.value("backward_mb", -1);
+  a.backward_chunk = j.value("backward_chunk", -1);
   a.layer = j.value("layer", -1);
   a.group = j.value("group", world_group);
   a.peer_stage = j.value("peer_stage", -1);

@@ -29,10 +29,15 @@ enum class Lane {
   ep,                // dispatch and combine
   dp,                // gradient reductions, token counts, metrics
   copy,              // host copies
+  // Of plans at the grain of a chunk alone. On a V's way back the piece before comes from the other neighbour: with a lane
+  // of its own no message waits behind one that its own sender needs first. A host's link works both ways at a time.
+  turned_forward_receive,
+  turned_backward_receive,
+  copy_in,           // from host memory; `copy` then is the way out
 };
 TRIREME_JSON(Lane)
 const char* name_of(Lane lane);
-inline constexpr int num_lanes = 8;
+inline constexpr int num_lanes = 11;
 
 enum class ActionKind {
   load_batch,      // compute: a micro-batch's tokens; all of a step at its start, since the count needs them
@@ -50,6 +55,11 @@ enum class ActionKind {
   reduce_metrics,  // dp: loss, norm and flags over the world
   reduce_counts,   // dp: router counts over the data ranks
   optimizer,       // compute
+  // Of plans at the grain of a chunk alone (plan/lowering/chunk_passes.h).
+  pair,            // compute: a forward and a backward that are executed as one
+  gather,          // dp: sharded parameters, for the step's first forwards
+  swap_out,        // copy: a micro-batch's activations, or optimizer state, to host memory
+  swap_in,         // copy_in: and back
 };
 TRIREME_JSON(ActionKind)
 const char* name_of(ActionKind kind);
@@ -60,6 +70,8 @@ enum class BufferKind {
   saved,     // what a segment's backward needs: from its forward to its backward
   gradient,  // gradients with respect to a segment's inputs, until the previous segment's backward has read them
   batch,     // tokens, targets, ... of a micro-batch
+  weight_work, // what a weight gradient needs: from its input gradient on
+  host,      // saved, but in host memory: from its way out to its way in
 };
 TRIREME_JSON(BufferKind)
 
@@ -67,7 +79,8 @@ struct Buffer {
   BufferKind kind = BufferKind::boundary;
   Segment segment = Segment::none;  // of `gradient`: the segment whose input it is the gradient of;
                                     // Segment::none: what came from the previous stage (boundary) or the next (gradient)
-  bool message = false;             // of dispatch and combine: the received rows (else the computed ones)
+  bool message = false;             // of dispatch and combine: the received rows (else the computed ones); of a chunk:
+                                    // what another stage sends
   int mb = -1;
   int chunk = -1;
   int layer = -1;
@@ -82,6 +95,8 @@ struct Action {
   Segment segment = Segment::none;
   int mb = -1;
   int chunk = -1;
+  int backward_mb = -1;          // of a pair: its backward's; mb and chunk are its forward's
+  int backward_chunk = -1;
   int layer = -1;
   Lane lane = Lane::compute;
   GroupKind group;               // of collectives, send and receive

@@ -22,7 +22,7 @@ struct Entry {
   const char* name;
   int chunks;       // a stage, where nothing is said
   bool any_chunks;  // another number can be asked for
-  bool v;           // the second chunk runs back from the last stage to the first
+  PieceMap map;
   Schedule (*make)(const ScheduleOptions&);
   const char* not_runnable;  // "": the runtime executes it
 };
@@ -32,14 +32,14 @@ const char* const split = "the runtime computes input and weight gradients toget
 
 // The one list of names.
 const std::array<Entry, 7> entries{{
-    {"gpipe", 1, false, false, [](const ScheduleOptions& o) { return gpipe(o.num_stages, o.num_micro_batches); }, ""},
-    {"1f1b", 1, false, false, [](const ScheduleOptions& o) { return one_f_one_b(o.num_stages, o.num_micro_batches); },
+    {"gpipe", 1, false, PieceMap::round, [](const ScheduleOptions& o) { return gpipe(o.num_stages, o.num_micro_batches); }, ""},
+    {"1f1b", 1, false, PieceMap::round, [](const ScheduleOptions& o) { return one_f_one_b(o.num_stages, o.num_micro_batches); },
      ""},
-    {"interleaved_1f1b", 2, true, false, interleaved_1f1b, several_chunks},
-    {"merged_1f1b", 1, true, false, merged_1f1b, "the runtime doesn't overlap a forward with a backward"},
-    {"zero_bubble_h1", 1, false, false, zero_bubble_h1, split},
-    {"zero_bubble_v", 2, false, true, zero_bubble_v, split},
-    {"dualpipe_v", 2, false, true,
+    {"interleaved_1f1b", 2, true, PieceMap::round, interleaved_1f1b, several_chunks},
+    {"merged_1f1b", 1, true, PieceMap::round, merged_1f1b, "the runtime doesn't overlap a forward with a backward"},
+    {"zero_bubble_h1", 1, false, PieceMap::round, zero_bubble_h1, split},
+    {"zero_bubble_v", 2, false, PieceMap::v, zero_bubble_v, split},
+    {"dualpipe_v", 2, false, PieceMap::v,
      [](const ScheduleOptions& o) { return dualpipe_v(o.num_stages, o.num_micro_batches); }, several_chunks},
 }};
 
@@ -64,7 +64,11 @@ int chunks_a_stage(const std::string& name, int virtual_stages) {
 }
 
 std::vector<std::vector<int>> stage_map(const std::string& name, int num_stages) {
-  return entry(name).v ? v_shape(num_stages) : std::vector<std::vector<int>>{};
+  return entry(name).map == PieceMap::v ? v_shape(num_stages) : std::vector<std::vector<int>>{};
+}
+
+PieceMap piece_map(const std::string& name) {
+  return entry(name).map;
 }
 
 std::string why_not_runnable(const std::string& name) {

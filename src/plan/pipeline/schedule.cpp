@@ -8,7 +8,7 @@
 namespace trireme::plan {
 
 int piece_of(const Schedule& s, int stage, int chunk) {
-  return s.pieces.empty() ? chunk * s.num_stages + stage : s.pieces.at(stage).at(chunk);
+  return s.pieces.empty() ? piece_of(PieceMap::round, s.num_stages, stage, chunk) : s.pieces.at(stage).at(chunk);
 }
 
 int num_pieces(const Schedule& s) {
@@ -21,7 +21,8 @@ int num_pieces(const Schedule& s) {
 
 std::vector<std::vector<int>> v_shape(int num_stages) {
   std::vector<std::vector<int>> out;
-  for (int stage = 0; stage < num_stages; ++stage) out.push_back({stage, 2 * num_stages - 1 - stage});
+  for (int stage = 0; stage < num_stages; ++stage)
+    out.push_back({piece_of(PieceMap::v, num_stages, stage, 0), piece_of(PieceMap::v, num_stages, stage, 1)});
   return out;
 }
 

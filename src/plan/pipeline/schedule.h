@@ -57,7 +57,15 @@ std::vector<std::string> problems(const Schedule& schedule);
 int piece_of(const Schedule& schedule, int stage, int chunk);
 int num_pieces(const Schedule& schedule);  // without the empty ones
 
-// The stage map of a V of two chunks: stage s holds pieces s and 2 * stages - 1 - s, so the last piece is on stage 0.
+// How the pieces of a model lie over stages.
+enum class PieceMap {
+  round,  // chunk after chunk round the stages: the rule above
+  v,      // two chunks, the second back from the last stage to the first: the last piece is on stage 0
+};
+constexpr int piece_of(PieceMap map, int num_stages, int stage, int chunk) {
+  return map == PieceMap::v && chunk == 1 ? 2 * num_stages - 1 - stage : chunk * num_stages + stage;
+}
+// Schedule::pieces of a V.
 std::vector<std::vector<int>> v_shape(int num_stages);
 
 // The same schedule without the pieces listed (by their number in `schedule`): their chunks become empty, their slots

@@ -19,6 +19,7 @@ struct Estimate {
   sim::StepTime time;                // unset where a rule is broken
   double needed_bytes = 0;           // of the heaviest stage
   double headroom_bytes = 0;         // of the device's memory
+  bool simulated = false;            // step and memory are of its lowered plan (simulated.h), not of its slots
   double tokens_per_s() const { return time.tokens_per_s_per_device * setting.num_devices; }
 };
 

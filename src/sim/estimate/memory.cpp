@@ -9,6 +9,7 @@
 #include "sim/estimate/memory_items.h"
 #include "sim/estimate/memory_pieces.h"
 #include "sim/estimate/memory_row.h"
+#include "sim/estimate/stage_memory.h"
 
 namespace trireme::sim {
 
@@ -57,28 +58,40 @@ std::string reason_of(const StageMemory& s, double capacity) {
       s.chunks_in_flight, s.chunks_in_flight == 1 ? "" : "s", s.layers_in_flight);
 }
 
-StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Schedule& schedule, int stage,
-                         const MemoryOptions& options) {
-  const Setting& setting = table.setting;
-  const platform::MemoryProfile& profile = table.profile;
+struct StageChunks {
+  std::vector<Chunk> chunks;
+  StateBytes states;
+  double stream = 0;
+};
+
+StageChunks stage_chunks(LayerTable& table, WeightTable& weights, const plan::Schedule& schedule, int stage) {
   const int num_pieces = plan::num_pieces(schedule);
-  std::vector<Chunk> chunks(schedule.num_chunks);
+  StageChunks out{.chunks = std::vector<Chunk>(schedule.num_chunks)};
   std::vector<Piece> pieces;
   for (int c = 0; c < schedule.num_chunks; ++c) {
     const int piece = plan::piece_of(schedule, stage, c);
     if (piece < 0) {
-      chunks[c].empty = true;
+      out.chunks[c].empty = true;
       continue;
     }
-    chunks[c].piece = piece_at(setting, piece, num_pieces);
-    chunks[c].memory = piece_memory(table, chunks[c].piece);
-    pieces.push_back(chunks[c].piece);
+    out.chunks[c].piece = piece_at(table.setting, piece, num_pieces);
+    out.chunks[c].memory = piece_memory(table, out.chunks[c].piece);
+    pieces.push_back(out.chunks[c].piece);
   }
-  const StateBytes states = state_bytes(weights, pieces.data(), static_cast<int>(pieces.size()), true);
+  out.states = state_bytes(weights, pieces.data(), static_cast<int>(pieces.size()), true);
+  out.stream = table.profile.last_gradients_stay ? table.stream_bytes() : 0;
+  return out;
+}
+
+StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Schedule& schedule, int stage,
+                         const MemoryOptions& options) {
+  const Setting& setting = table.setting;
+  const platform::MemoryProfile& profile = table.profile;
+  const auto [chunks, states, stream] = stage_chunks(table, weights, schedule, stage);
 
   MemoryRow walk{.chunks = chunks,
                  .row = schedule.rows.at(stage),
-                 .stream = profile.last_gradients_stay ? table.stream_bytes() : 0,
+                 .stream = stream,
                  .first_stage = stage == 0,
                  .last_stage = stage == schedule.num_stages - 1};
   walk.run(options.slots);
@@ -89,7 +102,6 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
   const double constant = states.total();
   const bool step = states.step > walk.peak;
   out.allocated_bytes = constant + std::max(walk.peak, states.step);
-  out.first_peak_bytes = constant + walk.first_peak;
   out.reserved_bytes = out.allocated_bytes * (1 + profile.fragmentation);
   const OutsideBytes outside = outside_bytes(setting, profile);
   out.needed_bytes = out.reserved_bytes + outside.total();
@@ -136,6 +148,23 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
 }
 
 }  // namespace
+
+std::vector<StageHoldings> stage_holdings(const Setting& setting, const plan::Schedule& schedule,
+                                          const platform::MemoryProfile& profile) {
+  LayerTable table(setting, profile, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep), true);
+  WeightTable weights(setting, profile);
+  std::vector<StageHoldings> out;
+  for (int s = 0; s < schedule.num_stages; ++s) {
+    const StageChunks stage = stage_chunks(table, weights, schedule, s);
+    out.push_back({.states = stage.states, .stream = stage.stream});
+    for (const Chunk& chunk : stage.chunks) out.back().chunks.push_back(chunk.memory);
+  }
+  return out;
+}
+
+double needed_bytes(const Setting& setting, const platform::MemoryProfile& profile, double allocated_bytes) {
+  return allocated_bytes * (1 + profile.fragmentation) + outside_bytes(setting, profile).total();
+}
 
 MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& schedule,
                                const platform::MemoryProfile& profile, const MemoryOptions& options) {

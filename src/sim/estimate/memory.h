@@ -46,7 +46,6 @@ struct StageMemory {
   double reserved_bytes = 0;
   double needed_bytes = 0;
   double host_bytes = 0;          // of a rank, swapped out
-  double first_peak_bytes = 0;    // allocated, up to the end of the row's first backward
   int chunks_in_flight = 0;       // at the peak: micro-batches of all chunks
   int layers_in_flight = 0;       // the same by layer: a chunk counts its layers
   int peak_slot = -1;             // of the row; -1: there are none

@@ -53,14 +53,14 @@ double memory_lower_bound(const Setting& setting, const platform::MemoryProfile&
   const int num_pieces = l.pp * chunks;
   const int dp = std::max(1, ranks.dense / std::max(1, l.cp));
   const double micro_batches = std::max<double>(1, static_cast<double>(setting.batch.num_micro_batches(dp)));
-  const bool v = l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v";
+  const plan::PieceMap map = plan::piece_map(l.schedule);
   const bool whole_backward = l.schedule == "gpipe" || l.schedule == "1f1b";
   double worst = 0;
   for (int s = 0; s < l.pp; ++s) {
     double saved = 0, extra = 0;
     Piece pieces[most_chunks];
     for (int c = 0; c < chunks; ++c) {
-      pieces[c] = piece_at(setting, v && c == 1 ? 2 * l.pp - 1 - s : c * l.pp + s, num_pieces);
+      pieces[c] = piece_at(setting, plan::piece_of(map, l.pp, s, c), num_pieces);
       const PieceMemory m = piece_memory(table, pieces[c]);
       const double n = in_flight(l, s, micro_batches, chunks, c);
       saved += n * m.saved;

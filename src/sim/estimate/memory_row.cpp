@@ -72,7 +72,6 @@ void MemoryRow::run(bool keep_slots) {
       peak = now, peak_slot = static_cast<int>(i), peak_level = level;
       peak_in_flight = in_flight, peak_weights_due = weights_due;
     }
-    if (!backward_seen) first_peak = std::max(first_peak, now);
     for (std::size_t k = i; k < i + count; ++k) {
       if (row[k].kind == SlotKind::no_op) continue;
       backward_seen = backward_seen || row[k].kind != SlotKind::forward;

@@ -22,7 +22,6 @@ struct MemoryRow {
 
   // Filled in by run(). Bytes beside the stage's constants.
   double level = 0, peak = 0, peak_level = 0;  // peak_level: when the peak's slot starts
-  double first_peak = 0;                       // up to the first backward
   double host = 0, host_peak = 0;
   int peak_slot = -1;
   std::vector<int> in_flight, weights_due;            // by chunk

@@ -90,10 +90,15 @@ bool joins(const plan::LayoutSpec& l) {
   return l.overlap.experts && (l.schedule == "merged_1f1b" || l.schedule == "dualpipe_v");
 }
 
-double joined_s(const PieceTime& forward, const PieceTime& backward, const Machine& machine) {
+double joined_compute_s(const Setting& s, const PieceTime& forward, const PieceTime& backward, const Machine& machine) {
+  if (!joins(s.layout)) return forward.forward_slot_s() + backward.backward_slot_s();
   PassTime b = backward.input;
   b += backward.weight;
-  return std::max({pair_s(forward.forward, b, machine), forward.copy_s, backward.copy_s});
+  return pair_s(forward.forward, b, machine);
+}
+
+double joined_s(const Setting& s, const PieceTime& forward, const PieceTime& backward, const Machine& machine) {
+  return std::max({joined_compute_s(s, forward, backward, machine), forward.copy_s, backward.copy_s});
 }
 
 void shape_step(const Setting& s, StepShape& out) {
@@ -199,13 +204,8 @@ UpdateTime update_time(const Setting& s, const Machine& machine, double dense, d
         s.execution.newton_schulz_flops_per_s > 0 ? s.execution.newton_schulz_flops_per_s : machine.flops_16;
     out.optimizer_s += busiest_owner_flops(s) / rate;
   }
-  if (l.swap.has(plan::Swap::optimizer) && machine.host_bytes > 0) {
-    // In slices: each comes in while the one before is updated and the one before that goes out, both ways of the link
-    // at once. The first one's way in, or the last one's way out, is beside nothing.
-    constexpr double slices = 16;
-    const double copy_s = elements * (p.master_bytes + p.moment_bytes) / machine.host_bytes;
-    out.optimizer_s = std::max(out.optimizer_s, copy_s) + copy_s / slices;
-  }
+  if (l.swap.has(plan::Swap::optimizer) && machine.host_bytes > 0)
+    out.states_s = elements * (p.master_bytes + p.moment_bytes) / machine.host_bytes;
   return out;
 }
 

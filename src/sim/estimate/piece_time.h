@@ -62,17 +62,24 @@ PieceTime piece_time(const Setting& setting, const Machine& machine, const StepS
 // Whether the layout's schedule joins forwards with backwards, each half's exchanges beside the other's compute.
 bool joins(const plan::LayoutSpec& layout);
 
-// Of the slot that joins them: pair_s, or as long as the copies of either half take (the link goes both ways at once).
-double joined_s(const PieceTime& forward, const PieceTime& backward, const Machine& machine);
+// Of the slot that joins them: what it computes (as one where the layout joins, else one after the other), and with the
+// copies of either half, of which the link carries both ways at once.
+double joined_compute_s(const Setting& setting, const PieceTime& forward, const PieceTime& backward, const Machine& machine);
+double joined_s(const Setting& setting, const PieceTime& forward, const PieceTime& backward, const Machine& machine);
 
 // Of a stage with these parameters, before any of it is hidden. With hybrid shards a gradient is scattered over the
 // ranks of one set of shards, and each shard is then summed over the sets.
 struct UpdateTime {
   double reduce_s = 0, gather_s = 0, optimizer_s = 0;
+  double states_s = 0;  // optimizer state's way from host memory, or back to it; 0: it is not swapped
+  // State comes in slices: each comes in while the one before is updated and the one before that goes out, both ways of
+  // the link at once. The first one's way in, or the last one's way out, is beside nothing.
+  static constexpr double slices = 16;
+  double update_s() const { return std::max(optimizer_s, states_s) + states_s / slices; }
 };
 UpdateTime update_time(const Setting& setting, const Machine& machine, double dense, double experts);
 
-// Seconds of the step outside the pipeline for a stage whose last micro-batch's backwards and first one's forwards take
+// Of it, seconds of the step outside the pipeline for a stage whose last micro-batch's backwards and first one's forwards take
 // this long: what overlap leaves.
 UpdateTime exposed(const Setting& setting, const Machine& machine, UpdateTime update, double forward_s,
                    double backward_s);

@@ -64,8 +64,8 @@ std::vector<EstimateTerm> StepModel::explain(const Machine& machine) const {
   const double micro_batches = double(setting_.batch.num_micro_batches(setting_.layout.dp));
   Terms terms(setting_, machine);
   double listed = 0, gaps = 0, copies = 0;
-  for (const int p : piece_of_[step.slowest_stage]) {
-    if (p < 0) continue;
+  for (int c = 0; c < grid_->num_chunks; ++c) {
+    const int p = piece(step.slowest_stage, c);
     const PieceShape& piece = shape_.pieces[p];
     copies += times[p].copies_not_hidden_s() * micro_batches;
     for (std::size_t k = 0; k < works_.size(); ++k) {

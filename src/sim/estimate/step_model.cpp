@@ -35,15 +35,8 @@ std::shared_ptr<const CompiledGrid> compile_grid(const Setting& s) {
 
 StepModel::StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid,
                      const platform::MemoryProfile& memory)
-    : setting_(setting), grid_(std::move(grid)) {
+    : setting_(setting), map_(plan::piece_map(setting.layout.schedule)), grid_(std::move(grid)) {
   if (!grid_) grid_ = compile_grid(setting_);
-  const plan::LayoutSpec& l = setting_.layout;
-  // Where the pieces lie does not depend on the number of micro-batches, nor on how they are grouped.
-  const plan::Schedule schedule =
-      plan::make_schedule(l.schedule, {.num_stages = l.pp, .num_micro_batches = l.pp, .num_chunks = l.virtual_stages});
-  piece_of_.assign(l.pp, std::vector<int>(grid_->num_chunks, -1));
-  for (int s = 0; s < l.pp; ++s)
-    for (int c = 0; c < grid_->num_chunks; ++c) piece_of_[s][c] = plan::piece_of(schedule, s, c);
   shape_step(setting_, shape_);
   works_.resize(shape_.kinds.size());
   for (std::size_t k = 0; k < works_.size(); ++k) add_layer_work(setting_, shape_.kinds[k].layer, works_[k]);
@@ -69,40 +62,51 @@ std::vector<PieceTime> StepModel::piece_times(const Machine& machine) const {
   return times;
 }
 
-GridCosts StepModel::grid_costs(const Machine& machine, const std::vector<PieceTime>& times) const {
+StepPrices StepModel::prices(const Machine& machine) const {
   const plan::LayoutSpec& l = setting_.layout;
-  GridCosts costs;
-  const int cells = grid_->num_cells(), chunks = grid_->num_chunks;
-  const plan::AxisStrides strides = plan::mesh_of(l).strides();
+  StepPrices out{.pieces = piece_times(machine)};
   // Tensor ranks each send their part; without sequence parallelism the receivers gather it.
   const double message =
       token_counts(setting_).attention * setting_.model.hidden * setting_.precision.activation_bytes / l.tp;
-  double send = l.pp > 1 ? send_s(machine, strides.place(Axis::pp).stride, message) : 0;
+  const plan::AxisStrides strides = plan::mesh_of(l).strides();
+  if (l.pp > 1) out.send_s = send_s(machine, strides.place(Axis::pp).stride, message);
   if (l.pp > 1 && l.tp > 1 && !l.sequence_parallel)
-    send += ring_gather_s(machine, strides.place(Axis::tp), message * l.tp);
+    out.send_s += ring_gather_s(machine, strides.place(Axis::tp), message * l.tp);
+  for (int s = 0; s < l.pp; ++s) {
+    StageUpdate& update = out.updates.emplace_back();
+    double dense = 0, experts = 0;
+    for (int c = 0; c < grid_->num_chunks; ++c) {
+      const PieceTime& t = out.pieces[piece(s, c)];
+      update.forward_s += t.forward_s, update.backward_s += t.input_s + t.weight_s;
+      dense += shape_.pieces[piece(s, c)].dense, experts += shape_.pieces[piece(s, c)].experts;
+    }
+    update.whole = update_time(setting_, machine, dense, experts);
+  }
+  return out;
+}
+
+GridCosts StepModel::grid_costs(const Machine& machine, const StepPrices& prices) const {
+  const plan::LayoutSpec& l = setting_.layout;
+  GridCosts costs;
+  const int cells = grid_->num_cells(), chunks = grid_->num_chunks;
   costs.forward_s.assign(cells, 0);
   costs.input_gradient_s = costs.weight_gradient_s = costs.backward_s = costs.forward_s;
-  costs.forward_send_s.assign(cells, send);
-  costs.backward_send_s.assign(cells, send);
+  costs.forward_send_s.assign(cells, prices.send_s);
+  costs.backward_send_s.assign(cells, prices.send_s);
   costs.sends = l.overlap.pipeline ? SendMode::lane : SendMode::blocking;
+  const bool pairs = grid_->uses[static_cast<int>(UnitKind::pair)];
+  if (pairs) costs.pair_s.assign(cells * chunks, 0);
   for (int s = 0; s < l.pp; ++s)
-    for (int c = 0; c < chunks; ++c)
-      if (const int p = piece_of_[s][c]; p >= 0) {
-        const int cell = s * chunks + c;
-        costs.forward_s[cell] = times[p].forward_slot_s();
-        costs.input_gradient_s[cell] = times[p].input_slot_s();
-        costs.weight_gradient_s[cell] = times[p].weight_s;
-        costs.backward_s[cell] = times[p].backward_slot_s();
-      }
-  if (joins(l) && grid_->uses[static_cast<int>(UnitKind::pair)]) {
-    costs.pair_s.assign(cells * chunks, 0);
-    for (int s = 0; s < l.pp; ++s)
-      for (int f = 0; f < chunks; ++f)
-        for (int b = 0; b < chunks; ++b)
-          if (piece_of_[s][f] >= 0 && piece_of_[s][b] >= 0)
-            costs.pair_s[(s * chunks + f) * chunks + b] =
-                joined_s(times[piece_of_[s][f]], times[piece_of_[s][b]], machine);
-  }
+    for (int c = 0; c < chunks; ++c) {
+      const int cell = s * chunks + c;
+      const PieceTime& t = prices.pieces[piece(s, c)];
+      costs.forward_s[cell] = t.forward_slot_s();
+      costs.input_gradient_s[cell] = t.input_slot_s();
+      costs.weight_gradient_s[cell] = t.weight_s;
+      costs.backward_s[cell] = t.backward_slot_s();
+      for (int b = 0; pairs && b < chunks; ++b)
+        costs.pair_s[cell * chunks + b] = joined_s(setting_, t, prices.pieces[piece(s, b)], machine);
+    }
   return costs;
 }
 
@@ -112,25 +116,21 @@ StepTime StepModel::evaluate(const Machine& machine) const {
 }
 
 StepTime StepModel::evaluate(const Machine& machine, GridWorkspace& workspace, bool spans) const {
-  const std::vector<PieceTime> times = piece_times(machine);
-  const GridResult& grid = simulate_grid(*grid_, grid_costs(machine, times), workspace, spans);
+  const StepPrices prices = this->prices(machine);
+  const GridResult& grid = simulate_grid(*grid_, grid_costs(machine, prices), workspace, spans);
   StepTime out;
   out.pipeline_s = grid.makespan_s * (1 + machine.noise);
   out.bubble = grid.bubble_fraction();
   double end = 0;
   for (int s = 0; s < setting_.layout.pp; ++s) {
     if (grid.busy_s[s] > grid.busy_s[out.slowest_stage]) out.slowest_stage = s;
-    double forward = 0, backward = 0, dense = 0, experts = 0, copies = 0;
-    for (const int p : piece_of_[s])
-      if (p >= 0) {
-        copies += times[p].copies_not_hidden_s();
-        forward += times[p].forward_s, backward += times[p].input_s + times[p].weight_s;
-        dense += shape_.pieces[p].dense, experts += shape_.pieces[p].experts;
-      }
+    double copies = 0;
+    for (int c = 0; c < grid_->num_chunks; ++c) copies += prices.pieces[piece(s, c)].copies_not_hidden_s();
     out.swap_s = std::max(out.swap_s, copies * double(setting_.batch.num_micro_batches(setting_.layout.dp)));
-    const UpdateTime u = exposed(setting_, machine, update_time(setting_, machine, dense, experts), forward, backward);
-    const double total = grid.finish_s[s] * (1 + machine.noise) + u.reduce_s + u.gather_s + u.optimizer_s;
-    if (total > end) end = total, out.reduce_s = u.reduce_s, out.gather_s = u.gather_s, out.optimizer_s = u.optimizer_s;
+    const StageUpdate& update = prices.updates[s];
+    const UpdateTime u = exposed(setting_, machine, update.whole, update.forward_s, update.backward_s);
+    const double total = grid.finish_s[s] * (1 + machine.noise) + u.reduce_s + u.gather_s + u.update_s();
+    if (total > end) end = total, out.reduce_s = u.reduce_s, out.gather_s = u.gather_s, out.optimizer_s = u.update_s();
   }
   out.step_s = std::max(end, out.pipeline_s);
   out.tokens_per_s_per_device =

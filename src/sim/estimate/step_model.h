@@ -29,6 +29,20 @@ struct StepTime {
   bool operator==(const StepTime&) const = default;
 };
 
+// What a stage does after its pipeline.
+struct StageUpdate {
+  UpdateTime whole;                       // nothing hidden
+  double forward_s = 0, backward_s = 0;   // of one micro-batch, all chunks: what it can hide behind
+};
+
+// What slots, messages and updates of a setting take on a machine: the grid is executed with it, and the actions of its
+// lowered plan are priced with it.
+struct StepPrices {
+  std::vector<PieceTime> pieces;
+  double send_s = 0;  // a piece's output, or its gradient, to another stage
+  std::vector<StageUpdate> updates;  // by stage
+};
+
 // One part of the busiest stage's step, with what it follows from.
 struct EstimateTerm {
   std::string what;
@@ -53,18 +67,20 @@ class StepModel {
   // step, but for what is hidden and what waits for the host, which have terms of their own.
   std::vector<EstimateTerm> explain(const Machine& machine) const;
 
+  StepPrices prices(const Machine& machine) const;
+  int piece(int stage, int chunk) const { return plan::piece_of(map_, setting_.layout.pp, stage, chunk); }
   const Setting& setting() const { return setting_; }
 
  private:
   std::vector<PieceTime> piece_times(const Machine& machine) const;
-  GridCosts grid_costs(const Machine& machine, const std::vector<PieceTime>& times) const;
+  GridCosts grid_costs(const Machine& machine, const StepPrices& prices) const;
 
   Setting setting_;
   StepShape shape_;
   std::vector<WorkList> works_;  // of each kind
   WorkList embed_, head_, mtp_;
-  std::vector<std::vector<int>> piece_of_;  // [stage][chunk]; -1: empty
-  std::vector<double> host_bytes_;          // by piece; empty: nothing is swapped
+  plan::PieceMap map_;
+  std::vector<double> host_bytes_;  // by piece; empty: nothing is swapped
   std::shared_ptr<const CompiledGrid> grid_;
 };
 

@@ -36,8 +36,6 @@ class Compiler {
     done_.assign(cells * m_, 0);
     forward_message_.assign(cells * m_, 0);
     gradient_message_.assign(cells * m_, 0);
-    out_.first_forward.assign(cells, -1);
-    out_.last_backward.assign(cells, -1);
     out_.row_begin.assign(1, 0);
     for (const auto& row : s_.rows) out_.row_begin.push_back(out_.row_begin.back() + static_cast<int>(row.size()));
     out_.units.reserve(out_.row_begin.back());
@@ -156,7 +154,6 @@ class Compiler {
   }
 
   void add(int stage, int slot, const Slot& first, const Slot* second) {
-    const int index = static_cast<int>(out_.units.size());
     GridUnit u{.stage = stage, .slot = slot};
     const Slot* front = &first;
     const Slot* back = second;
@@ -169,7 +166,6 @@ class Compiler {
       u.mb2 = back->mb;
       // The backward first: joined with its own forward it would find none.
       take(*back, u.cell2, u.in2, u.out2);
-      if (whole) out_.last_backward[u.cell2] = index;
     } else {
       switch (first.kind) {
         case SlotKind::forward:
@@ -188,8 +184,6 @@ class Compiler {
     u.cell = cell(stage, *front);
     u.mb = front->mb;
     take(*front, u.cell, u.in, u.out);
-    if (front->kind == SlotKind::forward && out_.first_forward[u.cell] < 0) out_.first_forward[u.cell] = index;
-    if (u.kind == UnitKind::backward || u.kind == UnitKind::weight_gradient) out_.last_backward[u.cell] = index;
     out_.uses[static_cast<int>(u.kind)] = true;
     out_.units.push_back(u);
   }

@@ -30,9 +30,7 @@ struct CompiledGrid {
   int num_chunks = 1;
   int num_micro_batches = 1;
   int num_messages = 1;            // with message 0
-  std::vector<GridUnit> units;     // each after what it needs; of one stage in the order of its row
-  std::vector<int> first_forward;  // by cell: index of its first forward in `units`; -1: the chunk is empty
-  std::vector<int> last_backward;  // by cell: of its last backward or weight gradient; -1 also in a forward-only grid
+  std::vector<GridUnit> units;  // each after what it needs; of one stage in the order of its row
   std::array<bool, num_unit_kinds> uses{};  // which kinds of unit there are
   std::vector<int> row_begin;  // by stage, and one more: where its row starts when all slots are numbered through
   int num_cells() const { return num_stages * num_chunks; }

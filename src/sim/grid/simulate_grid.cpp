@@ -115,60 +115,15 @@ void walk(const CompiledGrid& g, const Tables& t, GridWorkspace& w) {
   }
 }
 
-// What a stage holds depends on the order of its row alone, not on times.
-void hold(const CompiledGrid& g, const GridCosts& c, GridWorkspace& w) {
-  GridResult& r = w.result;
-  const std::size_t cells = g.num_cells();
-  const auto get = [&](const std::vector<double>& values, const char* name) { return table(values, cells, 1, name); };
-  const Table activation = get(c.activation_bytes, "activation_bytes");
-  const Table held = c.weight_held_bytes.empty() ? activation : get(c.weight_held_bytes, "weight_held_bytes");
-  const Table forward_transient = get(c.forward_transient_bytes, "forward_transient_bytes");
-  const Table backward_transient = get(c.backward_transient_bytes, "backward_transient_bytes");
-  for (const GridUnit& u : g.units) {
-    double& now = w.held_bytes[u.stage];
-    const bool pair = u.kind >= UnitKind::pair;
-    double peak = now, released = 0;
-    const auto backward = [&](int cell, bool whole) {
-      released = activation.at(cell, 0) - (whole ? 0 : held.at(cell, 0));
-      peak += backward_transient.at(cell, 0);
-    };
-    if (u.kind == UnitKind::forward || pair) {
-      now += activation.at(u.cell, 0);
-      peak = now + forward_transient.at(u.cell, 0);
-    }
-    if (pair)
-      backward(u.cell2, u.kind == UnitKind::pair);
-    else if (u.kind == UnitKind::backward || u.kind == UnitKind::input_gradient)
-      backward(u.cell, u.kind == UnitKind::backward);
-    else if (u.kind == UnitKind::weight_gradient)
-      released = held.at(u.cell, 0);
-    now -= released;
-    peak = std::max(peak, now);
-    // Rounding must not make a later moment of the same height the peak.
-    if (peak > r.peak_bytes[u.stage] * (1 + 1e-12)) {
-      r.peak_bytes[u.stage] = peak;
-      r.peak_slot[u.stage] = u.slot;
-    }
-  }
-}
-
-void prepare(const CompiledGrid& g, const GridCosts& c, GridWorkspace& w) {
+void prepare(const CompiledGrid& g, GridWorkspace& w) {
   const std::size_t stages = g.num_stages;
-  TRIREME_CHECK(c.stage_start_s.empty() || c.stage_start_s.size() == stages,
-                "stage_start_s has {} entries for {} stages", c.stage_start_s.size(), stages);
   GridResult& r = w.result;
   r.makespan_s = 0;
   r.busy_s.assign(stages, 0);
-  r.cell_start_s.assign(g.num_cells(), 0);
-  r.cell_done_s.assign(g.num_cells(), 0);
-  r.peak_bytes.assign(c.activation_bytes.empty() ? 0 : stages, 0);
-  r.peak_slot.assign(c.activation_bytes.empty() ? 0 : stages, 0);
   w.arrival_s.assign(g.num_messages, 0);
   w.free_s.assign(stages, 0);
-  std::copy(c.stage_start_s.begin(), c.stage_start_s.end(), w.free_s.begin());
   w.lane_s.assign(2 * stages, 0);
   w.unit_spans.resize(g.units.size());
-  w.held_bytes.assign(stages, 0);
 }
 
 }  // namespace
@@ -181,13 +136,10 @@ double GridResult::bubble_fraction() const {
 }
 
 const GridResult& simulate_grid(const CompiledGrid& g, const GridCosts& c, GridWorkspace& w, bool spans) {
-  prepare(g, c, w);
+  prepare(g, w);
   const Tables t(g, c);
   GridResult& r = w.result;
   switch (c.sends) {
-    case SendMode::free:
-      walk<SendMode::free>(g, t, w);
-      break;
     case SendMode::lane:
       walk<SendMode::lane>(g, t, w);
       break;
@@ -197,10 +149,6 @@ const GridResult& simulate_grid(const CompiledGrid& g, const GridCosts& c, GridW
   }
   r.finish_s.assign(w.free_s.begin(), w.free_s.end());
   for (double f : r.finish_s) r.makespan_s = std::max(r.makespan_s, f);
-  for (int cell = 0; cell < g.num_cells(); ++cell) {
-    if (const int first = g.first_forward[cell]; first >= 0) r.cell_start_s[cell] = w.unit_spans[first].start_s;
-    if (const int last = g.last_backward[cell]; last >= 0) r.cell_done_s[cell] = w.unit_spans[last].end_s;
-  }
   r.spans.assign(spans ? g.row_begin.back() : 0, {});
   if (spans)
     for (std::size_t i = 0; i < g.units.size(); ++i) {
@@ -208,7 +156,6 @@ const GridResult& simulate_grid(const CompiledGrid& g, const GridCosts& c, GridW
       r.spans[at] = w.unit_spans[i];
       if (g.units[i].kind >= UnitKind::pair) r.spans[at + 1] = w.unit_spans[i];
     }
-  if (!c.activation_bytes.empty()) hold(g, c, w);
   return r;
 }
 
@@ -216,20 +163,6 @@ GridResult simulate_grid(const CompiledGrid& grid, const GridCosts& costs, bool 
   GridWorkspace workspace;
   simulate_grid(grid, costs, workspace, spans);
   return std::move(workspace.result);
-}
-
-std::vector<int> in_flight_by_chunk(const plan::Schedule& s, int stage, int slot) {
-  using plan::SlotKind;
-  std::vector<int> out(s.num_chunks, 0);
-  const auto& row = s.rows.at(stage);
-  TRIREME_CHECK(slot >= 0 && slot < static_cast<int>(row.size()), "slot {} of {}", slot, row.size());
-  for (int i = 0; i < slot; ++i) {
-    if (row[i].kind == SlotKind::forward) ++out[row[i].chunk];
-    if (row[i].kind == SlotKind::backward || row[i].kind == SlotKind::weight_gradient) --out[row[i].chunk];
-  }
-  for (int i = slot, last = slot + (row[slot].joined ? 1 : 0); i <= last; ++i)
-    if (row[i].kind == SlotKind::forward) ++out[row[i].chunk];
-  return out;
 }
 
 }  // namespace trireme::sim

@@ -11,13 +11,12 @@
 namespace trireme::sim {
 
 enum class SendMode {
-  free,  // every message on its own: it arrives send_s after its slot has ended
   lane,  // a stage has one lane for each direction: messages of a direction leave one after another, in the row's order
   blocking,  // the stage stands still while it sends (a pair's two messages go at once)
 };
 
 // A cell is stage * num_chunks + chunk. Tables marked (mb) hold an entry for each cell, or for each
-// [cell][micro-batch]. A table that no slot of the grid uses may be empty. Seconds and bytes are not negative
+// [cell][micro-batch]. A table that no slot of the grid uses may be empty. Seconds are not negative
 // (std::logic_error).
 struct GridCosts {
   std::vector<double> forward_s;          // (mb)
@@ -30,28 +29,14 @@ struct GridCosts {
 
   std::vector<double> forward_send_s;   // (mb) a cell's output to the next piece's stage; empty: 0. Not used where the
   std::vector<double> backward_send_s;  // (mb) next piece is on the same stage. Backward: to the previous piece's.
-  SendMode sends = SendMode::free;
-  std::vector<double> stage_start_s;  // by stage: when its row may begin; empty: 0
-
-  // Memory, by cell; with `activation_bytes` empty none is tracked. A forward holds activation_bytes from its start to
-  // the end of its backward (or weight gradient). From the end of an input gradient to that of the weight gradient
-  // `weight_held_bytes` are held instead (empty: all of activation_bytes). Transient: beside it while a slot runs.
-  std::vector<double> activation_bytes;
-  std::vector<double> weight_held_bytes;
-  std::vector<double> forward_transient_bytes;   // empty: 0
-  std::vector<double> backward_transient_bytes;  // empty: 0; of a backward or an input gradient
+  SendMode sends = SendMode::lane;
 };
 
 struct GridResult {
   double makespan_s = 0;             // from 0 to the end of the last slot
   std::vector<double> busy_s;        // by stage: in its slots
   std::vector<double> finish_s;      // by stage: end of its last slot (and its blocking sends)
-  std::vector<double> cell_start_s;  // by cell: start of its first forward (0 of an empty chunk)
-  std::vector<double>
-      cell_done_s;                 // by cell: when its gradients are complete (0 of an empty chunk and of forward-only)
-  std::vector<double> peak_bytes;  // by stage; empty where no memory is tracked
-  std::vector<int> peak_slot;      // by stage: the slot of the row during which the peak is first reached
-  std::vector<plan::Span> spans;  // by slot (CompiledGrid::row_begin[stage] + slot), joined ones alike; where asked for
+  std::vector<plan::Span> spans;     // by slot (CompiledGrid::row_begin[stage] + slot), joined ones alike; where asked for
 
   // Of the time of all stages up to makespan_s, the part that is in no slot.
   double bubble_fraction() const;
@@ -64,7 +49,6 @@ struct GridWorkspace {
   std::vector<double> free_s;     // by stage
   std::vector<double> lane_s;     // by stage and direction
   std::vector<plan::Span> unit_spans;
-  std::vector<double> held_bytes;  // by stage
 };
 
 // The result lives in the workspace, until its next use. With `spans`, GridResult::spans are filled in (no-ops: empty
@@ -72,9 +56,5 @@ struct GridWorkspace {
 const GridResult& simulate_grid(const CompiledGrid& grid, const GridCosts& costs, GridWorkspace& workspace,
                                 bool spans = false);
 GridResult simulate_grid(const CompiledGrid& grid, const GridCosts& costs, bool spans = false);
-
-// Micro-batches of each chunk that a stage holds just before the slot runs, and with the forward that the slot runs (of
-// a pair both). With GridResult::peak_slot: what the peak consists of.
-std::vector<int> in_flight_by_chunk(const plan::Schedule& schedule, int stage, int slot);
 
 }  // namespace trireme::sim

@@ -21,7 +21,6 @@ inline GridCosts equal_costs(const plan::Schedule& s, const SlotSeconds& t = {})
   if (t.pair >= 0) c.pair_s.assign(cells * s.num_chunks, t.pair);
   c.forward_send_s.assign(cells, t.send);
   c.backward_send_s.assign(cells, t.send);
-  c.activation_bytes.assign(cells, 1);
   return c;
 }
 
@@ -39,13 +38,7 @@ inline GridCosts random_costs(const plan::Schedule& s, std::mt19937& rng, bool b
     *values = fill(cells);
   c.pair_s = fill(cells * s.num_chunks);
   c.pair_input_s = fill(cells * s.num_chunks);
-  for (auto* values :
-       {&c.activation_bytes, &c.weight_held_bytes, &c.forward_transient_bytes, &c.backward_transient_bytes}) {
-    values->resize(cells);
-    for (double& v : *values) v = seconds(rng);
-  }
-  c.sends = static_cast<SendMode>(std::uniform_int_distribution<int>(0, 2)(rng));
-  for (int stage = 0; stage < s.num_stages; ++stage) c.stage_start_s.push_back(seconds(rng));
+  c.sends = static_cast<SendMode>(std::uniform_int_distribution<int>(0, 1)(rng));
   return c;
 }
 

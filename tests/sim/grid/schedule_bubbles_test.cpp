@@ -12,7 +12,7 @@ using plan::make_schedule;
 using plan::Schedule;
 
 GridResult run(const Schedule& s, const SlotSeconds& t) {
-  return simulate_grid(compile(s), equal_costs(s, t));
+  return simulate_grid(compile(s), equal_costs(s, t), /*spans=*/true);
 }
 
 // Huang et al. 2019, Narayanan et al. 2021: (p - 1)(F + B), which is (p - 1) / (m + p - 1) of all time.
@@ -84,11 +84,9 @@ TEST(Bubbles, ZeroBubbleH1) {
 
 double idle_inside(const Schedule& s, const GridResult& r) {
   double most = 0;
-  for (int stage = 0; stage < s.num_stages; ++stage) {
-    const double begin = *std::min_element(r.cell_start_s.begin() + stage * s.num_chunks,
-                                           r.cell_start_s.begin() + (stage + 1) * s.num_chunks);
-    most = std::max(most, r.finish_s[stage] - begin - r.busy_s[stage]);
-  }
+  std::size_t first = 0;  // slot of the stage's row
+  for (int stage = 0; stage < s.num_stages; first += s.rows[stage++].size())
+    most = std::max(most, r.finish_s[stage] - r.spans[first].start_s - r.busy_s[stage]);
   return most;
 }
 
@@ -137,7 +135,7 @@ TEST(Bubbles, WeightGradientsGoWhereTheGapsAre) {
       const GridResult a = run(plain, t), b = run(timed, t);
       EXPECT_LE(b.makespan_s, a.makespan_s + 1e-9) << name << p << " " << m;
       better += b.makespan_s < a.makespan_s - 1e-9;
-      for (int stage = 0; stage < p; ++stage) EXPECT_LE(b.peak_bytes[stage], plain.num_chunks * p);
+      for (int stage = 0; stage < p; ++stage) EXPECT_LE(plan::peak_in_flight(timed, stage), plain.num_chunks * p);
     }
     // ZB-H1's rows leave few gaps that another place would fill; a V's many.
     EXPECT_GT(better, name == std::string("zero_bubble_v") ? 20 : 0) << name;

@@ -1,5 +1,5 @@
-// The oracle of simulate_grid: an event simulation that looks everything up by name, executes whichever stage can go on
-// first, and keeps what a stage holds as a list.
+// The oracle of simulate_grid: an event simulation that looks everything up by name, and executes
+// whichever stage can go on first.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -17,17 +17,9 @@ class SlowGrid {
         if (const int piece = plan::piece_of(s_, stage, chunk); piece >= 0) stage_of_[piece] = stage;
     result_.busy_s.assign(s_.num_stages, 0);
     result_.finish_s.assign(s_.num_stages, 0);
-    result_.peak_bytes.assign(s_.num_stages, 0);
-    result_.peak_slot.assign(s_.num_stages, 0);
-    result_.cell_start_s.assign(s_.num_stages * s_.num_chunks, -1);
-    result_.cell_done_s.assign(s_.num_stages * s_.num_chunks, 0);
     at_.assign(s_.num_stages, 0);
-    held_.resize(s_.num_stages);
     spans_.resize(s_.num_stages);
-    for (int stage = 0; stage < s_.num_stages; ++stage) {
-      spans_[stage].resize(s_.rows[stage].size());
-      if (!c_.stage_start_s.empty()) result_.finish_s[stage] = c_.stage_start_s[stage];
-    }
+    for (int stage = 0; stage < s_.num_stages; ++stage) spans_[stage].resize(s_.rows[stage].size());
   }
 
   // False: it got stuck.
@@ -49,7 +41,6 @@ class SlowGrid {
       if (soonest < 0) {
         for (const auto& of_stage : spans_) result_.spans.insert(result_.spans.end(), of_stage.begin(), of_stage.end());
         for (double f : result_.finish_s) result_.makespan_s = std::max(result_.makespan_s, f);
-        for (double& first : result_.cell_start_s) first = std::max(first, 0.0);
         return !left;
       }
       execute(soonest, start);
@@ -121,14 +112,9 @@ class SlowGrid {
     }
     const double end = start + takes;
     double until = end;
-    const std::size_t first = at_[stage];
     for (const plan::Slot& x : slots) {
       spans_[stage][at_[stage]++] = {start, end};
       const int piece = plan::piece_of(s_, stage, x.chunk);
-      double& first_start = result_.cell_start_s[cell(stage, x)];
-      if (x.kind == plan::SlotKind::forward && first_start < 0) first_start = start;
-      if (x.kind == plan::SlotKind::backward || x.kind == plan::SlotKind::weight_gradient)
-        result_.cell_done_s[cell(stage, x)] = end;
       if (x.kind == plan::SlotKind::weight_gradient) continue;
       const bool forward = x.kind == plan::SlotKind::forward;
       const Name made{forward ? 'F' : 'G', piece, x.mb};
@@ -146,40 +132,8 @@ class SlowGrid {
       if (c_.sends == SendMode::blocking) until = std::max(until, end + send);
       arrival_[{made, target->second}] = leaves + send;
     }
-    hold(stage, slots, static_cast<int>(first));
     result_.busy_s[stage] += takes;
     result_.finish_s[stage] = until;
-  }
-
-  void hold(int stage, const std::vector<plan::Slot>& slots, int first) {
-    if (c_.activation_bytes.empty()) return;
-    const auto by_cell = [&](const std::vector<double>& values, const plan::Slot& x) {
-      return values.empty() ? 0 : values[cell(stage, x)];
-    };
-    auto& held = held_[stage];
-    const auto note = [&](double beside) {
-      double sum = beside;
-      for (const auto& [what, bytes] : held) sum += bytes;
-      if (sum > result_.peak_bytes[stage] * (1 + 1e-12)) {
-        result_.peak_bytes[stage] = sum;
-        result_.peak_slot[stage] = first;
-      }
-    };
-    double beside = 0;
-    for (const plan::Slot& x : slots) {
-      if (x.kind == plan::SlotKind::forward) {
-        held[{x.mb, x.chunk}] = by_cell(c_.activation_bytes, x);
-        beside += by_cell(c_.forward_transient_bytes, x);
-      }
-      if (is_gradient(x)) beside += by_cell(c_.backward_transient_bytes, x);
-    }
-    note(beside);
-    for (const plan::Slot& x : slots) {
-      if (x.kind == plan::SlotKind::input_gradient && !c_.weight_held_bytes.empty())
-        held[{x.mb, x.chunk}] = by_cell(c_.weight_held_bytes, x);
-      if (x.kind == plan::SlotKind::backward || x.kind == plan::SlotKind::weight_gradient) held.erase({x.mb, x.chunk});
-    }
-    note(0);
   }
 
   const plan::Schedule& s_;
@@ -187,7 +141,6 @@ class SlowGrid {
   std::map<int, int> stage_of_;                              // of a piece
   std::map<std::pair<Name, int>, double> arrival_;           // of what, on which stage
   std::map<std::pair<int, bool>, double> lane_;              // stage, forward: until when it sends
-  std::vector<std::map<std::pair<int, int>, double>> held_;  // by stage: (micro-batch, chunk) to bytes
   std::vector<std::size_t> at_;
   std::vector<std::vector<plan::Span>> spans_;
   GridResult result_;
