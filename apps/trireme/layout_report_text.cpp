@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "model/parameters.h"
+#include "plan/pieces.h"
 #include "report/text_table.h"
 #include "trireme/layout_rates.h"
 #include "trireme/layout_report.h"
@@ -52,10 +53,10 @@ std::string memory_text(const LayoutAnswer& a) {
   const auto& l = a.layout->setting.layout;
   std::vector<int> layers(l.pp, 0);
   const int pieces = plan::num_pieces(a.schedule);
-  const auto of_pieces = sim::layers_of_pieces(l, a.layout->setting.model.num_layers);
+  const auto of_pieces = plan::layers_of_pieces(l, a.layout->setting.model.num_layers);
   for (int s = 0; s < l.pp; ++s)
     for (int c = 0; c < a.schedule.num_chunks; ++c)
-      if (const int p = plan::piece_of(a.schedule, s, c); p >= 0 && p < pieces) layers[s] += of_pieces[p];
+      if (const int p = plan::piece_of(a.schedule, s, c); p >= 0 && p < pieces) layers[s] += of_pieces[p].num_layers;
   for (const sim::StageMemory& m : a.memory.stages) {
     std::map<std::string, double> groups;
     for (const sim::MemoryItem& i : m.items)

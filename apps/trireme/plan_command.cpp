@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "model/untrainable.h"
+#include "plan/layout_keys.h"
 #include "plan/plan.h"
 #include "plan/run_spec.h"
 #include "report/html_page.h"
@@ -99,6 +100,7 @@ void add_plan_command(CLI::App& app, Context& context) {
   command->add_flag("--actions", options->actions, "RUN: also print every action of every stage");
   command->add_option("--html", options->html, "write a self-contained page with the timeline");
   command->add_option("--trace", options->trace, "write a Chrome/Perfetto trace");
+  command->footer([] { return plan::layout_key_help(); });
   command->callback([options, &context] {
     Options& o = *options;
     for (const std::string& word : o.rest) {

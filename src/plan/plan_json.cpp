@@ -4,7 +4,6 @@
 
 namespace trireme::plan {
 
-TRIREME_DEFINE_JSON(Chunk, first_layer, num_layers, embed, head)
 TRIREME_DEFINE_JSON(BucketPart, layer, segment)
 TRIREME_DEFINE_JSON(Bucket, expert, parts, elements)
 TRIREME_DEFINE_JSON(StagePlan, chunks, buffers, buckets, actions)

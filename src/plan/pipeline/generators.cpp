@@ -63,6 +63,10 @@ int chunks_a_stage(const std::string& name, int virtual_stages) {
   return virtual_stages > 1 ? virtual_stages : entry(name).chunks;
 }
 
+bool is_v_shape(const std::string& name) {
+  return entry(name).v;
+}
+
 std::vector<std::vector<int>> stage_map(const std::string& name, int num_stages) {
   return entry(name).v ? v_shape(num_stages) : std::vector<std::vector<int>>{};
 }

@@ -30,6 +30,8 @@ std::vector<std::string> schedule_names();
 // The chunks that a stage has in a schedule of this name when `virtual_stages` are asked for; 0 or 1: what it has by
 // itself, 1 or 2.
 int chunks_a_stage(const std::string& name, int virtual_stages = 0);
+// Whether the second chunk runs back from the last stage to the first.
+bool is_v_shape(const std::string& name);
 // Schedule::pieces of a schedule of this name.
 std::vector<std::vector<int>> stage_map(const std::string& name, int num_stages);
 

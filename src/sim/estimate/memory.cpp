@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.h"
+#include "plan/pieces.h"
 #include "sim/estimate/expert_load.h"
 #include "sim/estimate/memory_items.h"
 #include "sim/estimate/memory_pieces.h"
@@ -61,7 +62,6 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
                          const MemoryOptions& options) {
   const Setting& setting = table.setting;
   const platform::MemoryProfile& profile = table.profile;
-  const int num_pieces = plan::num_pieces(schedule);
   std::vector<Chunk> chunks(schedule.num_chunks);
   std::vector<Piece> pieces;
   for (int c = 0; c < schedule.num_chunks; ++c) {
@@ -70,7 +70,7 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
       chunks[c].empty = true;
       continue;
     }
-    chunks[c].piece = piece_at(setting, piece, num_pieces);
+    chunks[c].piece = plan::layers_of_piece(setting.layout, setting.model.num_layers, piece);
     chunks[c].memory = piece_memory(table, chunks[c].piece);
     pieces.push_back(chunks[c].piece);
   }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "plan/pieces.h"
+#include "plan/pipeline/generators.h"
+
 namespace trireme::sim {
 
 namespace {
@@ -10,11 +13,6 @@ LayerTime time_of(void (*add)(const Setting&, WorkList&), const Setting& s, cons
   works.size = 0;
   add(s, works);
   return layer_time(works, s, machine, {}, false);
-}
-
-// Piece of a chunk: chunks go round the stages, but for the V shapes of two chunks.
-int piece_at(const plan::LayoutSpec& l, bool v_shape, int stage, int chunk) {
-  return v_shape && chunk == 1 ? 2 * l.pp - 1 - stage : chunk * l.pp + stage;
 }
 
 }  // namespace
@@ -52,8 +50,7 @@ void price_pieces(const Setting& s, const Machine& machine, const StepShape& sha
 double step_lower_bound_s(const Setting& s, const Machine& machine, const StepShape& shape,
                           std::span<const PieceTime> pieces) {
   const plan::LayoutSpec& l = s.layout;
-  const bool v_shape = l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v";
-  const bool joined = l.schedule != "zero_bubble_h1" && !v_shape;  // the last slot of a stage is a whole backward
+  const bool joined = l.schedule != "zero_bubble_h1" && !plan::is_v_shape(l.schedule);  // the last slot of a stage is a whole backward
   const bool pairs = joins(l);
   const double micro_batches = double(s.batch.num_micro_batches(l.dp));
   double end = 0, fill = 0, drain = 0;
@@ -62,7 +59,7 @@ double step_lower_bound_s(const Setting& s, const Machine& machine, const StepSh
     PassTime all;
     double copies = 0;
     for (int chunk = 0; chunk < l.virtual_stages; ++chunk) {
-      const int p = piece_at(l, v_shape, stage, chunk);
+      const int p = plan::piece_of(l, stage, chunk);
       const PieceTime& t = pieces[p];
       forward += t.forward_s, backward += t.input_s + t.weight_s;
       dense += shape.pieces[p].dense, experts += shape.pieces[p].experts;
