@@ -124,8 +124,8 @@ TEST(LayoutKeys, ValuesOutOfRangeNameTheKey) {
     }
     return "";
   };
-  EXPECT_EQ(error("layout.tp=0"), "--set: layout.tp = 0: must be at least 1");
-  EXPECT_EQ(error("layout.overlap.tensor=1"), "--set: layout.overlap.tensor = 1: expected a boolean, found an integer");
+  EXPECT_EQ(error("layout.tp=0"), "--set: layout.tp = 0: must lie in [1, 1048576]");
+  EXPECT_EQ(error("layout.overlap.tensor=1"), "--set: layout.overlap.tensor = 1: expected true or false, found an integer");
   EXPECT_EQ(error("layout.all_to_all=bruck"), "--set: layout.all_to_all = \"bruck\": must be one of flat, halo");
   EXPECT_THAT(error("layout.swap=[\"everything\"]"), HasSubstr("\"everything\" is none of activations, optimizer"));
 }
