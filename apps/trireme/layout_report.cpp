@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "plan/layout_keys.h"
+#include "trireme/found_run.h"
 
 namespace trireme::apps {
 
@@ -44,6 +44,7 @@ LayoutAnswer make_answer(const ChosenQuestion& chosen, const search::SearchResul
     a.layout = result.closest;
   if (!a.layout) return a;
   const sim::Setting& s = a.layout->setting;
+  a.refused = refused_by_train(s);
   search::ScheduleShelf shelf;
   const auto ready = shelf.get(s);
   a.schedule = ready->schedule;

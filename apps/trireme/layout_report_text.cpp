@@ -7,6 +7,7 @@
 #include "model/parameters.h"
 #include "plan/pieces.h"
 #include "report/text_table.h"
+#include "trireme/found_run.h"
 #include "trireme/layout_rates.h"
 #include "trireme/layout_report.h"
 
@@ -142,6 +143,7 @@ std::string answer_text(const LayoutAnswer& a, bool explain) {
   out += fmt::format("\nLayout: {}\n", layout_line(e.setting));
   if (!e.setting.layout.stage_layers.empty())
     out += fmt::format("  layers by piece: {}\n", fmt::join(e.setting.layout.stage_layers, " "));
+  if (!a.refused.empty()) out += fmt::format("  trireme train can't run: {}\n", refused_text(a.refused));
   out += fmt::format(
       "  step {:.3f} s, {:.1f} tokens/s a device, {:.3g} tokens/s, {:.1f} model TFLOP/s a device, MFU {:.1f} %, {} of "
       "{} GB\n",

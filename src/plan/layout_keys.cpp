@@ -35,7 +35,8 @@ LayoutKey integer(std::string name, int least, std::string help, int trained = 0
           [](const LayoutSpec& l) { return json(l.*field); },
           [trained](const LayoutSpec& l) {
             return trained == 0 || l.*field == trained ? "" : fmt::format("must be {}", trained);
-          }};
+          },
+          trained == 0};
 }
 
 template <double LayoutSpec::*field>
@@ -49,7 +50,8 @@ LayoutKey number(std::string name, double least, double largest, std::string hel
 
 // `field`: gives the switch of a layout.
 template <class Field>
-LayoutKey on_or_off(std::string name, std::string help, Field field, Refusal refusal = anything) {
+LayoutKey on_or_off(std::string name, std::string help, Field field, Refusal refusal = anything,
+                    bool open_in_training = true) {
   return {std::move(name), std::move(help),
           [field](ConfigTable& t, const std::string& key, Names, LayoutSpec& l) {
             field(l) = t.boolean_or(key, field(l));
@@ -58,7 +60,7 @@ LayoutKey on_or_off(std::string name, std::string help, Field field, Refusal ref
             LayoutSpec copy = l;
             return json(field(copy));
           },
-          std::move(refusal)};
+          std::move(refusal), open_in_training};
 }
 
 std::string one_of(ConfigTable& t, const std::string& key, const std::string& otherwise, Names names) {
@@ -79,7 +81,7 @@ LayoutKey set_of_parts(std::string name, std::string help, FromNames from_names)
             }
           },
           [](const LayoutSpec& l) { return json(names_of(l.*field)); },
-          [](const LayoutSpec& l) { return (l.*field).empty() ? "" : "must be empty"; }};
+          [](const LayoutSpec& l) { return (l.*field).empty() ? "" : "must be empty"; }, false};
 }
 
 LayoutKey schedule_key() {
@@ -91,7 +93,8 @@ LayoutKey schedule_key() {
           [](const LayoutSpec& l) {
             const std::string why = why_not_runnable(l.schedule);
             return why.empty() ? "" : fmt::format("must be gpipe or 1f1b ({})", why);
-          }};
+          },
+          false};  // gpipe is never faster than 1f1b, the default, and needs more memory
 }
 
 LayoutKey stage_layers_key() {
@@ -125,7 +128,7 @@ LayoutKey sharding_key() {
             l.sharding = sharding_from_name(one_of(t, key, name_of(l.sharding), sharding_names()));
           },
           [](const LayoutSpec& l) { return json(name_of(l.sharding)); },
-          [](const LayoutSpec& l) { return l.sharding == Sharding::none ? "" : "must be \"none\""; }};
+          [](const LayoutSpec& l) { return l.sharding == Sharding::none ? "" : "must be \"none\""; }, false};
 }
 
 template <bool OverlapSpec::*field>
@@ -135,7 +138,8 @@ LayoutKey overlap(const char* what, std::string help, bool any_value_trains = fa
     return any_value_trains || l.overlap.*field == usual ? "" : fmt::format("must be {}", usual);
   };
   return on_or_off(
-      fmt::format("overlap.{}", what), std::move(help), [](LayoutSpec& l) -> bool& { return l.overlap.*field; }, refusal);
+      fmt::format("overlap.{}", what), std::move(help), [](LayoutSpec& l) -> bool& { return l.overlap.*field; }, refusal,
+      any_value_trains);
 }
 
 std::vector<LayoutKey> make_keys() {
@@ -170,7 +174,7 @@ std::vector<LayoutKey> make_keys() {
       on_or_off(
           "matrix_owners", "optimizer state by whole matrices on their owners (Muon), not by flat shards",
           [](L& l) -> bool& { return l.matrix_owners; },
-          [](const L& l) { return l.matrix_owners ? "must be false" : ""; }),
+          [](const L& l) { return l.matrix_owners ? "must be false" : ""; }, false),
       overlap<&O::gradients>("gradients", "reductions of gradients beside the backward"),
       overlap<&O::parameters>("parameters", "gathers of sharded parameters beside compute"),
       // Without tensor parallelism, which train doesn't have, it says nothing.

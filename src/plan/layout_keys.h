@@ -24,6 +24,7 @@ struct LayoutKey {
   std::function<nlohmann::json(const LayoutSpec&)> value;
   // What the value would have to be for `trireme train`; empty where train executes it, or where it says nothing.
   std::function<std::string(const LayoutSpec&)> refusal;
+  bool open_in_training = true;  // whether train leaves a choice that a search could take
 };
 
 // In the order in which they are written.
