@@ -28,20 +28,36 @@ int piece_of(const LayoutSpec& l, int stage, int chunk) {
   return chunk == 1 && is_v_shape(l.schedule) ? 2 * l.pp - 1 - stage : chunk * l.pp + stage;
 }
 
-int num_layers_of_piece(const LayoutSpec& l, int num_layers, int piece) {
-  const int pieces = num_pieces(l);
-  if (l.stage_layers.empty()) return even_part(num_layers, pieces, piece);
-  if (static_cast<int>(l.stage_layers.size()) == pieces) return static_cast<int>(l.stage_layers[piece]);
-  const int chunk = piece / l.pp, round = piece % l.pp;
-  const int stage = chunk == 1 && is_v_shape(l.schedule) ? l.pp - 1 - round : round;
-  return even_part(l.stage_layers[stage], pieces / l.pp, chunk);
+PieceSizes::PieceSizes(const LayoutSpec& layout, int num_layers)
+    : layout_(layout),
+      num_layers_(num_layers),
+      pieces_(plan::num_pieces(layout)),
+      v_shape_(!layout.stage_layers.empty() && is_v_shape(layout.schedule)) {}
+
+int PieceSizes::operator[](int piece) const {
+  const auto& told = layout_.stage_layers;
+  if (told.empty()) return even_part(num_layers_, pieces_, piece);
+  if (static_cast<int>(told.size()) == pieces_) return static_cast<int>(told[piece]);
+  const int chunk = piece / layout_.pp, round = piece % layout_.pp;
+  const int stage = v_shape_ && chunk == 1 ? layout_.pp - 1 - round : round;
+  return even_part(told[stage], pieces_ / layout_.pp, chunk);
+}
+
+int PieceSizes::largest() const {
+  if (layout_.stage_layers.empty()) return (*this)[0];
+  int out = 0;
+  for (int p = 0; p < pieces_; ++p) out = std::max(out, (*this)[p]);
+  return out;
 }
 
 model::LayerRange layers_of_piece(const LayoutSpec& l, int num_layers, int piece) {
-  const bool head = piece == num_pieces(l) - 1;
-  model::LayerRange out{.embed = piece == 0, .head = head, .mtp = head};
-  for (int p = 0; p < piece; ++p) out.first_layer += num_layers_of_piece(l, num_layers, p);
-  out.num_layers = num_layers_of_piece(l, num_layers, piece);
+  const PieceSizes sizes(l, num_layers);
+  const bool head = piece == sizes.num_pieces() - 1;
+  model::LayerRange out{.num_layers = sizes[piece], .embed = piece == 0, .head = head, .mtp = head};
+  if (l.stage_layers.empty())
+    out.first_layer = piece * (num_layers / sizes.num_pieces()) + std::min(piece, num_layers % sizes.num_pieces());
+  else
+    for (int p = 0; p < piece; ++p) out.first_layer += sizes[p];
   return out;
 }
 

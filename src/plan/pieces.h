@@ -20,9 +20,22 @@ int num_pieces(const LayoutSpec& layout);
 // back from the last stage to the first.
 int piece_of(const LayoutSpec& layout, int stage, int chunk);
 
-// Of one piece; the layout's stage_layers must fit (stage_layers_fit). They allocate nothing; the first takes constant
-// time.
-int num_layers_of_piece(const LayoutSpec& layout, int num_layers, int piece);
+// How many layers each piece has. The layout's stage_layers must fit (stage_layers_fit), and the layout must outlive
+// this. Allocates nothing.
+class PieceSizes {
+ public:
+  PieceSizes(const LayoutSpec& layout, int num_layers);
+  int operator[](int piece) const;
+  int num_pieces() const { return pieces_; }
+  int largest() const;
+
+ private:
+  const LayoutSpec& layout_;
+  int num_layers_, pieces_;
+  bool v_shape_;
+};
+
+// Of one piece. Allocates nothing; takes time for each piece before it.
 model::LayerRange layers_of_piece(const LayoutSpec& layout, int num_layers, int piece);
 // All of them, in the model's order. ConfigError as check_stage_layers.
 std::vector<model::LayerRange> layers_of_pieces(const LayoutSpec& layout, int num_layers);

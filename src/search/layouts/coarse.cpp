@@ -168,10 +168,7 @@ bool CoarseBounds::enter(const Family& family) {
 }
 
 int CoarseBounds::most_layers_of_a_piece() const {
-  int most = 0;
-  for (int p = 0; p < plan::num_pieces(setting_.layout); ++p)
-    most = std::max(most, plan::num_layers_of_piece(setting_.layout, setting_.model.num_layers, p));
-  return most;
+  return plan::PieceSizes(setting_.layout, setting_.model.num_layers).largest();
 }
 
 double CoarseBounds::frugal_bytes(const Recomputation& recomputation) {

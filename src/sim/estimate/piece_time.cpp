@@ -68,8 +68,9 @@ double joined_s(const PieceTime& forward, const PieceTime& backward, const Machi
 
 void shape_step(const Setting& s, StepShape& out) {
   const plan::LayoutSpec& l = s.layout;
-  const int count = plan::num_pieces(l), layers = s.model.num_layers;
-  plan::check_stage_layers(l, layers);
+  plan::check_stage_layers(l, s.model.num_layers);
+  const plan::PieceSizes sizes(l, s.model.num_layers);
+  const int count = sizes.num_pieces(), layers = s.model.num_layers;
   out.kinds.clear();
   out.pieces.assign(count, {});
   out.mtp_kind = -1;
@@ -82,7 +83,7 @@ void shape_step(const Setting& s, StepShape& out) {
   int layer = 0;
   for (int p = 0; p < count; ++p) {
     PieceShape& piece = out.pieces[p];
-    const int here = plan::num_layers_of_piece(l, layers, p);
+    const int here = sizes[p];
     piece.embed = p == 0, piece.head = p + 1 == count;
     for (int i = 0; i < here; ++i, ++layer) {
       const bool recomputed = !l.recompute.empty() && (l.recompute_layers == 0 || i < l.recompute_layers);
