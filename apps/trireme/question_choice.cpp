@@ -154,7 +154,8 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
     assume(fmt::format("a global batch of {} sequences (--global-batch)", s.batch.global_batch));
   if (!given.given.contains("batch.sequence_length"))
     assume(fmt::format("sequences of {} tokens (--sequence)", s.batch.sequence_length));
-  if (host && o.precision.empty() && given.setting.precision.compute == sim::ComputeFormat::float32)
+  const auto says_precision = [](const std::string& set) { return set.starts_with("precision"); };
+  if (host && o.precision.empty() && std::ranges::none_of(o.set, says_precision))
     assume("float32, as trireme computes on a CPU (--precision)");
   if (probed && o.stack.empty())
     assume("memory of a plain framework (--stack)");
