@@ -1,6 +1,7 @@
 #include "trireme/planned_run.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
 #include "report/html_page.h"

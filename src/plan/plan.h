@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-
 #include "base/json.h"
 #include "model/layer_range.h"
 #include "plan/mesh.h"
