@@ -144,7 +144,6 @@ void search_a_trillion(int threads) {
   search::Question q;
   q.base = mixture_of_experts();
   q.base.layout = {};
-  q.base.layout.overlap.tensor = true;
   q.base.model.moe.num_experts = 384, q.base.model.num_dense_layers = 1;
   q.base.model.attention.num_heads = q.base.model.attention.num_kv_heads = 64;
   q.base.batch = {.sequence_length = 4096, .micro_batch = 1, .global_batch = 16384};

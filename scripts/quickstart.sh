@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # From a bare Debian 12 to a trained MoE language model and its report: packages, torch, build, then
-# data -> probe -> plan -> train (4 ranks, PP 2 x EP 2) -> report. Run again, it does only what is missing, and trains on
-# from the last checkpoint.
+# data -> probe -> plan (finds the layout) -> train on 4 ranks -> report. Run again, it does only what is missing, and
+# trains on from the last checkpoint.
 #
-#   quickstart.sh [--set key=value]...   overrides of configs/runs/quickstart.toml, such as --set train.steps=50
+#   quickstart.sh [--set key=value]...   overrides of configs/runs/quickstart.toml, such as --set train.steps=50; a key of
+#                                        the layout, such as --set layout.pp=4, is kept where the layout is found
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 set_up
@@ -31,11 +32,17 @@ else
   "$trireme" probe --ranks 4 --run "$config" --out runs/platform.toml
 fi
 
-say "plan: what the run will be like"
-"$trireme" plan "$config" --ranks 4 "$@"
+say "plan: the fastest layout on 4 ranks of this machine, and what the run will be like"
+found=runs/quickstart.toml
+if [ -s "$found" ]; then
+  echo "$found has the layout that was found before"
+  "$trireme" plan "$found" --ranks 4 "$@"
+else
+  "$trireme" plan "$config" --ranks 4 --search --runnable --out "$found" "$@"
+fi
 
 say "train: 4 ranks"
-"$trireme" train "$config" --ranks 4 --resume-if-any "$@"
+"$trireme" train "$found" --ranks 4 --resume-if-any "$@"
 
 say "report: predicted against measured"
 "$trireme" report runs/quickstart

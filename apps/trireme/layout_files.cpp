@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "plan/layout_keys.h"
 #include "plan/plan.h"
 #include "report/html_page.h"
 #include "report/trace.h"
@@ -32,21 +33,16 @@ plan::Prediction prediction_of(const LayoutAnswer& a) {
 }  // namespace
 
 std::string answer_csv(const search::SearchResult& result) {
-  std::string out =
-      "feasible,step_s,tokens_per_s_per_device,peak_memory_bytes,pp,virtual_stages,tp,cp,ep,etp,dp,micro_batch,"
-      "schedule,"
-      "stage_layers,sharding,shard_degree,expert_shard_degree,recompute,recompute_layers,swap,all_to_all,overlap_"
-      "experts,reasons\n";
+  std::string out = "feasible,step_s,tokens_per_s_per_device,peak_memory_bytes,micro_batch";
+  for (const plan::LayoutKey& key : plan::layout_keys()) out += "," + key.name;
+  out += ",reasons\n";
   for (const search::Estimate& e : result.estimated) {
-    const plan::LayoutSpec& l = e.setting.layout;
-    std::string reasons = fmt::format("{}", fmt::join(e.reasons, "; "));
-    out += fmt::format("{},{},{},{:.0f},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},\"{}\"\n",
-                       e.feasible ? "yes" : "no", e.feasible ? fmt::format("{:.6f}", e.time.step_s) : "",
-                       e.feasible ? fmt::format("{:.4f}", e.time.tokens_per_s_per_device) : "", e.needed_bytes, l.pp,
-                       l.virtual_stages, l.tp, l.cp, l.ep, l.etp, l.dp, e.setting.batch.micro_batch, l.schedule,
-                       fmt::join(l.stage_layers, " "), plan::name_of(l.sharding), l.shard_degree, l.expert_shard_degree,
-                       fmt::join(plan::names_of(l.recompute), "+"), l.recompute_layers,
-                       fmt::join(plan::names_of(l.swap), "+"), l.all_to_all, l.overlap.experts ? "yes" : "no", reasons);
+    out += fmt::format("{},{},{},{:.0f},{}", e.feasible ? "yes" : "no",
+                       e.feasible ? fmt::format("{:.6f}", e.time.step_s) : "",
+                       e.feasible ? fmt::format("{:.4f}", e.time.tokens_per_s_per_device) : "", e.needed_bytes,
+                       e.setting.batch.micro_batch);
+    for (const plan::LayoutKey& key : plan::layout_keys()) out += "," + plan::cell_text(key.value(e.setting.layout));
+    out += fmt::format(",\"{}\"\n", fmt::join(e.reasons, "; "));
   }
   return out;
 }

@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "trireme/found_run.h"
 #include "trireme/layout_report.h"
 #include "trireme/published_figures.h"
 
@@ -21,10 +22,8 @@ void show_progress(const search::Progress& p) {
       stderr);
 }
 
-namespace {
-
 void plan_question(const LayoutPlanOptions& o, const ChosenQuestion& chosen) {
-  for (const std::string& file : {o.csv, o.trace, o.html})
+  for (const std::string& file : {o.csv, o.trace, o.html, o.out})
     if (!file.empty()) check_writable(file);
   const search::SearchResult result = search::search_layouts(
       chosen.question, {.top = o.top, .threads = o.threads, .keep_all = !o.csv.empty(), .progress = show_progress});
@@ -35,9 +34,19 @@ void plan_question(const LayoutPlanOptions& o, const ChosenQuestion& chosen) {
   if (!o.trace.empty()) write_file_atomically(o.trace, answer_trace(answer));
   if (!o.html.empty()) write_file_atomically(o.html, answer_html(answer));
   std::fputs((o.json ? answer_json(answer, o.explain).dump(1) + "\n" : answer_text(answer, o.explain)).c_str(), stdout);
+  if (o.out.empty()) return;
+  if (!answer.feasible())
+    throw ConfigError({.key = "--out", .value = o.out, .allowed = "no layout fits: there is none to write"});
+  const sim::Setting& s = answer.layout->setting;
+  std::vector<std::string> about = {
+      fmt::format("Written by trireme plan for {} devices of {}: {}.", s.num_devices, chosen.question.target.platform,
+                  layout_line(s)),
+      fmt::format("Estimated: a step of {:.4g} s, {:.1f} GB on a device.", answer.layout->time.step_s,
+                  answer.layout->needed_bytes / 1e9)};
+  if (!answer.refused.empty()) about.push_back("trireme train can't run it: " + refused_text(answer.refused) + ".");
+  write_run(o.out, o.as_run(s), about);
+  if (!o.json) std::fputs(fmt::format("\nWritten to {}\n", o.out).c_str(), stdout);
 }
-
-}  // namespace
 
 void plan_published(const LayoutPlanOptions& o, const plan::RunSpec& run, const Context& context) {
   ChosenQuestion chosen = choose_published(run, o.question.stack, context);
@@ -45,15 +54,6 @@ void plan_published(const LayoutPlanOptions& o, const plan::RunSpec& run, const 
     throw ConfigError(
         {.file = run.file, .key = "--platform, --devices", .allowed = "the file of a published run says both"});
   plan_question(o, chosen);
-}
-
-void plan_layout(const LayoutPlanOptions& o, const Context& context) {
-  const auto need = [](bool given, const char* option, const char* what) {
-    if (!given) throw ConfigError({.key = option, .value = "", .allowed = what});
-  };
-  need(!o.question.platform.empty(), "--platform", "is missing: the machine, a file or a name such as dgx_h100");
-  need(o.question.devices > 0, "--devices", "is missing: the number of devices");
-  plan_question(o, choose_question(o.question, context));
 }
 
 }  // namespace trireme::apps

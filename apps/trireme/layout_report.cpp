@@ -6,6 +6,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "trireme/found_run.h"
+
 namespace trireme::apps {
 
 namespace {
@@ -74,6 +76,7 @@ LayoutAnswer make_answer(const ChosenQuestion& chosen, const search::SearchResul
   a.simulated = std::move(simulated.of_first);
   if (!result.best.empty()) a.result.best = std::move(simulated.best);
   const sim::Setting& s = a.layout->setting;
+  a.refused = refused_by_train(s);
   const auto ready = shelf.get(s);
   a.schedule = ready->schedule;
   a.memory = search::memory_of(chosen.question, s, shelf);
@@ -101,34 +104,10 @@ std::string layout_line(const sim::Setting& s) {
 }
 
 nlohmann::json layout_json(const sim::Setting& s) {
-  const plan::LayoutSpec& l = s.layout;
-  return {{"pp", l.pp},
-          {"virtual_stages", l.virtual_stages},
-          {"micro_batch_group", l.micro_batch_group},
-          {"tp", l.tp},
-          {"sequence_parallel", l.sequence_parallel},
-          {"cp", l.cp},
-          {"ep", l.ep},
-          {"etp", l.etp},
-          {"dp", l.dp},
-          {"micro_batch", s.batch.micro_batch},
-          {"num_micro_batches", s.batch.num_micro_batches(std::max(1, l.dp))},
-          {"schedule", l.schedule},
-          {"stage_layers", l.stage_layers},
-          {"sharding", plan::name_of(l.sharding)},
-          {"shard_degree", l.shard_degree},
-          {"expert_shard_degree", l.expert_shard_degree},
-          {"recompute", plan::names_of(l.recompute)},
-          {"recompute_layers", l.recompute_layers},
-          {"swap", plan::names_of(l.swap)},
-          {"all_to_all", l.all_to_all},
-          {"matrix_owners", l.matrix_owners},
-          {"overlap",
-           {{"gradients", l.overlap.gradients},
-            {"parameters", l.overlap.parameters},
-            {"tensor", l.overlap.tensor},
-            {"experts", l.overlap.experts},
-            {"pipeline", l.overlap.pipeline}}}};
+  nlohmann::json out = plan::to_json(s.layout);
+  out["micro_batch"] = s.batch.micro_batch;
+  out["num_micro_batches"] = s.batch.num_micro_batches(std::max(1, s.layout.dp));
+  return out;
 }
 
 }  // namespace trireme::apps

@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "model/flops.h"
+#include "plan/layout_keys.h"
 #include "search/layouts/pareto.h"
 #include "search/layouts/simulated.h"
 #include "trireme/question_choice.h"
@@ -26,6 +27,7 @@ struct LayoutAnswer {
   model::FlopConvention convention = model::megatron_flops;
   double flops_per_token = 0;
   std::optional<search::ParetoFronts> fronts;
+  std::vector<plan::RefusedKey> refused;  // what trireme train can't execute of the layout
 
   bool feasible() const { return layout && layout->feasible; }
   double mfu(const search::Estimate& e) const;  // of model FLOPs by `convention`, over the peak of the compute format

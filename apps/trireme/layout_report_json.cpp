@@ -99,6 +99,8 @@ json answer_json(const LayoutAnswer& a, bool explain) {
     j.update(speed_json(a, *a.layout));
     const sim::StepTime& t = a.layout->time;
     j["layout"] = layout_json(a.layout->setting);
+    j["unrunnable"] = json::array();
+    for (const plan::RefusedKey& r : a.refused) j["unrunnable"].push_back(r.key);
     j["time"] = {{"pipeline_s", t.pipeline_s},
                  {"reduce_s", t.reduce_s},
                  {"gather_s", t.gather_s},
@@ -118,8 +120,7 @@ json answer_json(const LayoutAnswer& a, bool explain) {
     for (const char* key : {"step_s", "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device", "mfu",
                             "peak_memory_bytes", "headroom_bytes", "layout"})
       j[key] = nullptr;
-    j["memory"] = json::array();
-    j["timeline"] = json::array();
+    for (const char* key : {"unrunnable", "memory", "timeline"}) j[key] = json::array();
   }
   if (a.fronts)
     j["pareto"] = {{"headroom", list_json(a, a.fronts->headroom)}, {"devices", list_json(a, a.fronts->devices)}};

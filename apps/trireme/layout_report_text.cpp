@@ -5,7 +5,9 @@
 #include <fmt/ranges.h>
 
 #include "model/parameters.h"
+#include "plan/pieces.h"
 #include "report/text_table.h"
+#include "trireme/found_run.h"
 #include "trireme/layout_rates.h"
 #include "trireme/layout_report.h"
 
@@ -52,10 +54,10 @@ std::string memory_text(const LayoutAnswer& a) {
   const auto& l = a.layout->setting.layout;
   std::vector<int> layers(l.pp, 0);
   const int pieces = plan::num_pieces(a.schedule);
-  const auto of_pieces = sim::layers_of_pieces(l, a.layout->setting.model.num_layers);
+  const auto of_pieces = plan::layers_of_pieces(l, a.layout->setting.model.num_layers);
   for (int s = 0; s < l.pp; ++s)
     for (int c = 0; c < a.schedule.num_chunks; ++c)
-      if (const int p = plan::piece_of(a.schedule, s, c); p >= 0 && p < pieces) layers[s] += of_pieces[p];
+      if (const int p = plan::piece_of(a.schedule, s, c); p >= 0 && p < pieces) layers[s] += of_pieces[p].num_layers;
   for (const sim::StageMemory& m : a.memory.stages) {
     std::map<std::string, double> groups;
     for (const sim::MemoryItem& i : m.items)
@@ -141,6 +143,7 @@ std::string answer_text(const LayoutAnswer& a, bool explain) {
   out += fmt::format("\nLayout: {}\n", layout_line(e.setting));
   if (!e.setting.layout.stage_layers.empty())
     out += fmt::format("  layers by piece: {}\n", fmt::join(e.setting.layout.stage_layers, " "));
+  if (!a.refused.empty()) out += fmt::format("  trireme train can't run: {}\n", refused_text(a.refused));
   out += fmt::format(
       "  step {:.3f} s, {:.1f} tokens/s a device, {:.3g} tokens/s, {:.1f} model TFLOP/s a device, MFU {:.1f} %, {} of "
       "{} GB\n",

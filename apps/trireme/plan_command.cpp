@@ -1,38 +1,58 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "model/untrainable.h"
-#include "plan/plan.h"
+#include "plan/layout_keys.h"
 #include "plan/run_spec.h"
-#include "report/html_page.h"
-#include "report/plan_report.h"
-#include "report/text_table.h"
-#include "report/trace.h"
+#include "platform/platform_file.h"
 #include "trireme/commands.h"
+#include "trireme/found_run.h"
 #include "trireme/layout_plan.h"
+#include "trireme/planned_run.h"
 #include "trireme/platform_choice.h"
 #include "trireme/positive_number.h"
-#include "trireme/run_plan.h"
+#include "trireme/runnable_plan.h"
 
 namespace trireme::apps {
 
 namespace {
 
 struct Options {
-  std::string run, platform, html, trace;
+  std::string run, data;
   std::vector<std::string> set, rest;
   LayoutPlanOptions layout;
   int ranks = 0;
-  bool json = false, explain = false, actions = false;
+  bool actions = false, search = false, runnable = false;
 };
+
+// Whether a --set is of what a search is asked, not of the run.
+bool belongs_to_question(const std::string& set) {
+  const std::string table = set.substr(0, set.find_first_of("=. "));
+  const auto asked = {"layout", "load", "execution", "precision", "memory_profile"};
+  return set.starts_with("batch.micro_batch") || std::find(asked.begin(), asked.end(), table) != asked.end();
+}
+
+void refuse_options(std::initializer_list<std::pair<const char*, bool>> given, const std::string& file, const char* allowed) {
+  for (const auto& [option, is_given] : given)
+    if (is_given) throw ConfigError({.file = file, .key = option, .value = "", .allowed = allowed});
+}
+
+RunOutput output_of(const Options& o) {
+  return {.html = o.layout.html,
+          .trace = o.layout.trace,
+          .json = o.layout.json,
+          .explain = o.layout.explain,
+          .actions = o.actions};
+}
 
 int number_of_ranks(const plan::RunSpec& run) {
   const std::int64_t ranks = std::int64_t{run.layout.pp} * (run.layout.dp > 0 ? run.layout.dp : run.layout.ep);
@@ -41,39 +61,103 @@ int number_of_ranks(const plan::RunSpec& run) {
   return static_cast<int>(std::min<std::int64_t>(ranks, INT32_MAX));
 }
 
-void print_terms(const sim::Priced& priced) {
-  report::TextTable table({"price", "value", "from"}, /*last_left=*/true);
-  for (const sim::Term& t : priced.terms) table.add({t.what, report::show_seconds(t.seconds), t.source});
-  std::fputs(("\nWhat each action's price consists of\n" + table.text()).c_str(), stdout);
-  std::fputs(fmt::format("  {} threads a rank\n", priced.threads).c_str(), stdout);
+void plan_run(const plan::RunSpec& run, const Options& o) {
+  model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
+  const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run));
+  const platform::PlatformSpec platform = choose_platform(o.layout.question.platform, run);
+  const RunPlan planned = make_run_plan(run, mesh, platform);
+  const RunOutput output = output_of(o);
+  std::fputs((output.json ? run_json(planned, platform, output).dump(1) + "\n" : run_text(planned, platform, output)).c_str(),
+             stdout);
+  write_run_pages(planned, platform, output);
 }
 
-void plan_command(const plan::RunSpec& asked, const Options& o) {
-  model::refuse_untrainable(asked.model, asked.file);  // what is priced here is what `trireme train` would execute
-  const plan::Mesh mesh = plan::resolve_mesh(asked, o.ranks > 0 ? o.ranks : number_of_ranks(asked));
-  const platform::PlatformSpec platform = choose_platform(o.platform, asked);
-  const RunPlan planned = make_run_plan(asked, mesh, platform);
-  const plan::RunSpec& run = planned.run;
-  const plan::Plan& plan = planned.plan;
-  const sim::Predicted& predicted = planned.predicted;
-  const report::PlanView view{run, plan, predicted.priced.costs, predicted.prediction, platform};
+void search_runnable(const Options& o, plan::RunSpec run, const ChosenQuestion& chosen,
+                     const platform::PlatformSpec& platform) {
+  const LayoutPlanOptions& l = o.layout;
+  refuse_options({{"--csv", !l.csv.empty()}, {"--pareto", l.pareto}}, "", "not with --runnable, which estimates no layout");
+  const sim::Setting& s = chosen.question.base;
+  run.layout = s.layout, run.batch = s.batch;
+  plan_runnable({.run = std::move(run), .num_ranks = s.num_devices, .given = chosen.question.given}, chosen, platform,
+                {.output = output_of(o), .out = l.out, .top = l.top, .threads = l.threads});
+}
 
-  if (o.json) {
-    nlohmann::json j = report::plan_json(view);
-    j["threads"] = predicted.priced.threads;
-    if (o.explain) j["explain"] = predicted.priced.terms;
-    j["notes"] = predicted.priced.notes;
-    std::fputs((j.dump(1) + "\n").c_str(), stdout);
-  } else {
-    std::fputs(report::plan_text(view).c_str(), stdout);
-    for (const std::string& note : predicted.priced.notes) std::fputs(fmt::format("note: {}\n", note).c_str(), stdout);
-    if (o.explain) print_terms(predicted.priced);
-    if (o.actions) std::fputs(("\n" + to_text(plan)).c_str(), stdout);
+// Of a run's file: its model, data and batch stay. Keys of the layout that the command line gives are kept; those of the
+// file are what is searched.
+void search_run(plan::RunSpec run, Options& o, const Context& context) {
+  QuestionOptions& q = o.layout.question;
+  refuse_options({{"--devices", q.devices > 0}, {"--precision", !q.precision.empty()}, {"--sequence", q.sequence > 0},
+                  {"--global-batch", q.global_batch > 0}, {"--data", !o.data.empty()}},
+                 run.file, "the run's file says that; --ranks and --set change it");
+  q.devices = o.ranks > 0 ? o.ranks : number_of_ranks(run);
+  // No machine has rates of float64: layouts are compared by those of float32.
+  const DType compute = run.device.dtype == DType::float64 ? DType::float32 : run.device.dtype;
+  q.set = {fmt::format("batch.sequence_length={}", run.batch.sequence_length),
+           fmt::format("batch.global_batch={}", run.batch.global_batch),
+           fmt::format("precision.compute={}", name_of(compute)),
+           fmt::format("layout.bucket_MiB={}", run.layout.bucket_MiB)};
+  for (const std::string& set : o.set)
+    if (belongs_to_question(set)) q.set.push_back(set);
+  const platform::PlatformSpec platform = choose_platform(q.platform, run);
+  if (!q.platform.empty()) run.platform = std::filesystem::absolute(q.platform).lexically_normal();
+  const ChosenQuestion chosen = choose_question(q, context, run.model, platform);
+  if (o.runnable) return search_runnable(o, run, chosen, platform);
+  o.layout.as_run = [&](const sim::Setting& s) {
+    plan::RunSpec out = run;
+    out.layout = s.layout, out.batch = s.batch;
+    return out;
+  };
+  plan_question(o.layout, chosen);
+}
+
+void search_model(Options& o, const Context& context) {
+  const QuestionOptions& q = o.layout.question;
+  const auto need = [](bool given, const char* option, const char* what) {
+    if (!given) throw ConfigError({.key = option, .value = "", .allowed = what});
+  };
+  need(!q.platform.empty(), "--platform", "is missing: the machine, a file or a name such as dgx_h100");
+  need(q.devices > 0, "--devices", "is missing: the number of devices");
+  const ChosenQuestion chosen = choose_question(q, context);
+  const std::filesystem::path file = platform_file(q.platform, context);
+  const platform::PlatformSpec platform = platform::load_platform(file);
+  const RunPlace place{.out = o.layout.out.empty() ? chosen.question.base.model.name : o.layout.out,
+                       .platform = file,
+                       .device = platform.device.kind == "cpu" ? "cpu" : "cuda",
+                       .data = o.data};
+  if (o.runnable) {
+    plan::RunSpec run = run_of(chosen.question.base, place);
+    run.file = o.layout.out;
+    return search_runnable(o, run, chosen, platform);
   }
-  if (!o.trace.empty()) write_file_atomically(o.trace, report::trace_json(plan, {{"predicted", predicted.prediction.ranks}}));
-  if (!o.html.empty())
-    write_file_atomically(o.html, report::html_page({.title = run.name, .text = report::plan_text(view), .plan = plan,
-                                                     .predicted = predicted.prediction}));
+  o.layout.as_run = [&](const sim::Setting& s) { return run_of(s, place); };
+  plan_question(o.layout, chosen);
+}
+
+void plan_command(Options& o, const Context& context) {
+  for (const std::string& word : o.rest) {
+    if (word.find('=') != std::string::npos) o.set.push_back(word);
+    else if (o.run.empty()) o.run = word;
+    else throw ConfigError({.key = "RUN", .value = word, .allowed = "one run only"});
+  }
+  const bool of_model = !o.layout.question.model.empty();
+  if (o.run.empty() != of_model)
+    throw ConfigError({.key = "plan", .value = o.run, .allowed = "either a run's file, or --model with --platform and --devices"});
+  if (of_model) refuse_options({{"--search", o.search}}, "", "is for a run's file: --model searches by itself");
+  o.layout.question.set = o.set;
+  if (of_model) return search_model(o, context);
+  std::vector<std::string> of_run;
+  for (const std::string& set : o.set)
+    if (!o.search || !belongs_to_question(set)) of_run.push_back(set);
+  const plan::RunSpec run = plan::load_run(o.run, of_run);
+  if (!o.search)
+    refuse_options({{"--runnable", o.runnable}, {"--out", !o.layout.out.empty()}, {"--data", !o.data.empty()}}, run.file,
+                   "needs --search, or --model in place of a run's file");
+  if (run.published) {
+    refuse_options({{"--search", o.search}}, run.file, "not for a published run, whose layout is given");
+    return plan_published(o.layout, run, context);
+  }
+  if (o.search) return search_run(run, o, context);
+  plan_run(run, o);
 }
 
 }  // namespace
@@ -82,42 +166,29 @@ void add_plan_command(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   LayoutPlanOptions& layout = options->layout;
   CLI::App* command = app.add_subcommand(
-      "plan", "Print a run's layout, schedule, memory and predicted speed (RUN), or find the best layout of a model on a machine "
-              "(--model, --platform, --devices); runs nothing.");
+      "plan", "Print a run's layout, schedule, memory and predicted speed (RUN), or find the best layout of a run (RUN --search) or "
+              "of a model on a machine (--model, --platform, --devices); runs nothing.");
   command->add_option("RUN", options->rest, "TOML file of the run; or further KEY=VALUE of --set");
   command->add_option("--model", layout.question.model, "a name (deepseek_v3), a TOML file or a Hugging Face config.json");
   add_question_options(*command, layout.question);
   command->add_option("--set", options->set, "KEY=VALUE...: override a key of the run, or fix one of the layout; repeatable")
       ->allow_extra_args(false);
   command->add_option("--ranks", options->ranks, "RUN: number of ranks (default: layout.pp x layout.dp)")->check(positive_number());
+  command->add_flag("--search", options->search, "RUN: find its layout and micro-batch; what --set gives of them is kept");
+  command->add_flag("--runnable", options->runnable, "search only layouts that trireme train executes, and simulate them");
+  command->add_option("--out", layout.out, "write the layout found as a run's file");
+  command->add_option("--data", options->data, "--model with --out: prefix of token files (default: random tokens)");
   command->add_option("--top", layout.top, "layouts to print")->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--threads", layout.threads, "of the search (default: all cores)")->check(CLI::Range(1, 1024));
   command->add_flag("--pareto", layout.pareto, "also search less memory, and other numbers of devices");
   command->add_option("--csv", layout.csv, "write every layout that was estimated in full");
-  command->add_flag("--json", options->json, "print one JSON object");
-  command->add_flag("--explain", options->explain, "also print every price with what it consists of");
+  command->add_flag("--json", layout.json, "print one JSON object");
+  command->add_flag("--explain", layout.explain, "also print every price with what it consists of");
   command->add_flag("--actions", options->actions, "RUN: also print every action of every stage");
-  command->add_option("--html", options->html, "write a self-contained page with the timeline");
-  command->add_option("--trace", options->trace, "write a Chrome/Perfetto trace");
-  command->callback([options, &context] {
-    Options& o = *options;
-    for (const std::string& word : o.rest) {
-      if (word.find('=') != std::string::npos) o.set.push_back(word);
-      else if (o.run.empty()) o.run = word;
-      else throw ConfigError({.key = "RUN", .value = word, .allowed = "one run only"});
-    }
-    if (o.run.empty() == o.layout.question.model.empty())
-      throw ConfigError({.key = "plan", .value = o.run, .allowed = "either a run's file, or --model with --platform and --devices"});
-    LayoutPlanOptions& l = o.layout;
-    l.question.set = o.set, l.html = o.html, l.trace = o.trace, l.json = o.json, l.explain = o.explain;
-    if (!o.run.empty()) {
-      const plan::RunSpec run = plan::load_run(o.run, o.set);
-      if (run.published) return plan_published(l, run, context);
-      o.platform = o.layout.question.platform;
-      return plan_command(run, o);
-    }
-    plan_layout(l, context);
-  });
+  command->add_option("--html", layout.html, "write a self-contained page with the timeline");
+  command->add_option("--trace", layout.trace, "write a Chrome/Perfetto trace");
+  command->footer([] { return plan::layout_key_help(); });
+  command->callback([options, &context] { plan_command(*options, context); });
 }
 
 }  // namespace trireme::apps

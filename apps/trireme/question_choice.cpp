@@ -37,14 +37,6 @@ bool is_path(const std::string& text) {
                                              : fmt::format("no such name; did you mean {}?", near)});
 }
 
-platform::PlatformSpec find_platform(const std::string& given, const Context& context) {
-  if (is_path(given)) return platform::load_platform(given);
-  const fs::path folder = config_folder(context) / "platforms";
-  const fs::path file = folder / (given + ".toml");
-  if (!fs::exists(file)) no_such("--platform", given, names_in(folder));
-  return platform::load_platform(file);
-}
-
 struct ChosenStack {
   platform::StackProfile profile;
   std::string entry;
@@ -88,6 +80,14 @@ ChosenStack find_stack(const std::string& given, const Context& context) {
 
 }  // namespace
 
+fs::path platform_file(const std::string& given, const Context& context) {
+  if (is_path(given)) return given;
+  const fs::path folder = config_folder(context) / "platforms";
+  const fs::path file = folder / (given + ".toml");
+  if (!fs::exists(file)) no_such("--platform", given, names_in(folder));
+  return file;
+}
+
 void add_question_options(CLI::App& command, QuestionOptions& o) {
   command.add_option("--platform", o.platform, "platform file, or a name (dgx_h100)");
   command.add_option("--devices", o.devices, "number of devices")->check(CLI::Range(1LL, 100'000'000LL));
@@ -109,7 +109,15 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context)
 }
 
 ChosenQuestion choose_question(const QuestionOptions& o, const Context& context, const model::ModelSpec& model) {
+  return choose_question(o, context, model, platform::load_platform(platform_file(o.platform, context)));
+}
+
+ChosenQuestion choose_question(const QuestionOptions& o, const Context& context, const model::ModelSpec& model,
+                               const platform::PlatformSpec& found) {
+  const bool probed = found.datasheet.empty(), host = probed && found.device.kind == "cpu";
   std::vector<std::string> overrides;
+  // What trireme computes in on a CPU: first, so that a given precision stands.
+  if (host) overrides.push_back("precision.compute=float32");
   for (const std::string& s : o.set)
     if (!search::is_model_key(s)) overrides.push_back(s);
   if (!o.precision.empty()) overrides.push_back("precision.compute=" + o.precision);
@@ -117,13 +125,13 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
   if (o.sequence > 0) overrides.push_back(fmt::format("batch.sequence_length={}", o.sequence));
   const search::GivenValues given = search::read_question(model, static_cast<int>(o.devices), overrides);
 
-  const platform::PlatformSpec found = find_platform(o.platform, context);
   const platform::PlatformSpec platform = platform::with_datasheet(found);
   ChosenStack stack = find_stack(o.stack, context);
-  const bool probed = found.datasheet.empty();
   if (probed)
     stack.profile.devices.push_back({.device = platform.device.name, .values = platform::efficiency_of_curves(found)});
-  platform::MemoryProfile memory = search::memory_profile_of(stack.entry);
+  // A probed machine is measured with trireme on it, which has no driver's contexts on a CPU and no stack's buffers.
+  platform::MemoryProfile memory =
+      probed && o.stack.empty() ? platform::MemoryProfile{} : search::memory_profile_of(stack.entry);
   if (!given.memory_profile.empty())
     memory = is_path(given.memory_profile) ? platform::load_memory_profile(given.memory_profile)
                                            : platform::memory_profile(given.memory_profile);
@@ -146,7 +154,12 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
     assume(fmt::format("a global batch of {} sequences (--global-batch)", s.batch.global_batch));
   if (!given.given.contains("batch.sequence_length"))
     assume(fmt::format("sequences of {} tokens (--sequence)", s.batch.sequence_length));
-  if (o.stack.empty() && !stack.entry.empty())
+  const auto says_precision = [](const std::string& set) { return set.starts_with("precision"); };
+  if (host && o.precision.empty() && std::ranges::none_of(o.set, says_precision))
+    assume("float32, as trireme computes on a CPU (--precision)");
+  if (probed && o.stack.empty())
+    assume("memory of a plain framework (--stack)");
+  else if (o.stack.empty() && !stack.entry.empty())
     assume(fmt::format("software that behaves like {} (--stack)", stack.entry));
   if (probed)
     assume(fmt::format("a device is a rank's share of the host {}, at the highest rates of its curves", platform.name));

@@ -1,5 +1,6 @@
 // A search's question from a command's options: models, platforms and stacks by name or file.
 #pragma once
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,12 @@ void add_question_options(CLI::App& command, QuestionOptions& options);
 
 // ConfigError with the nearest name for a model, platform or stack that there is none of.
 ChosenQuestion choose_question(const QuestionOptions& options, const Context& context);
-// The same for a model at hand, whatever options.model says.
+// The same for a model at hand, whatever options.model says, and for a platform at hand.
 ChosenQuestion choose_question(const QuestionOptions& options, const Context& context, const model::ModelSpec& model);
+ChosenQuestion choose_question(const QuestionOptions& options, const Context& context, const model::ModelSpec& model,
+                               const platform::PlatformSpec& platform);
+
+// The file that --platform names. ConfigError with the nearest name where there is none.
+std::filesystem::path platform_file(const std::string& given, const Context& context);
 
 }  // namespace trireme::apps

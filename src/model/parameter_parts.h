@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 
+#include "model/layer_range.h"
 #include "model/model_spec.h"
 
 namespace trireme::model {
@@ -25,15 +26,6 @@ struct ParameterParts {
   bool operator==(const ParameterParts&) const = default;
 };
 
-// A run of layers with or without the ends: a pipeline stage or chunk. The MTP blocks belong to whoever has the head.
-struct LayerRange {
-  int first_layer = 0;
-  int num_layers = 0;
-  bool embed = false;
-  bool head = false;  // with the final norm
-  bool mtp = false;
-  bool operator==(const LayerRange&) const = default;
-};
 LayerRange whole_model(const ModelSpec& spec, bool mtp);
 
 // Cuts one rank sees. Tensor parallelism as Megatron-LM's: matrices by heads, feed-forward columns or vocabulary rows;

@@ -1,4 +1,4 @@
-// How a model and its batch are laid over ranks: the [layout] table of a run.
+// How a model and its batch are laid over ranks: the [layout] table of a run, whose keys plan/layout_keys.h lists.
 //
 // Ranks: world = pp * dp * cp * tp, and the experts over the ranks of a stage (plan/mesh.h). A key that `trireme train` can't run yet is refused there (plan/runnable.h); planning
 // takes them all.
@@ -65,7 +65,7 @@ const std::vector<std::string>& swap_names();
 struct OverlapSpec {
   bool gradients = true;         // reductions of gradients beside the backward
   bool parameters = true;        // gathers of sharded parameters beside the compute before
-  bool tensor = false;           // tensor-parallel collectives beside the matmuls next to them
+  bool tensor = true;            // tensor-parallel collectives beside the matmuls next to them; says nothing where tp is 1
   bool experts = false;          // dispatch and combine beside another micro-batch (merged forward and backward)
   bool pipeline = true;          // sends between stages beside compute
   bool operator==(const OverlapSpec&) const = default;
@@ -84,8 +84,8 @@ struct LayoutSpec {
   int virtual_stages = 1;                // chunks of the model on a stage (interleaved, V shapes)
   int micro_batch_group = 0;             // interleaved and merged 1f1b: micro-batches of a chunk in a row; 0: pp
   std::string schedule = "1f1b";
-  std::vector<std::int64_t> stage_layers;  // layers of each piece of the model, in its order (pp, or pp * virtual_stages
-                                           // entries; 0 is a no-op slot); empty: as even as possible, the later ones fewer
+  std::vector<std::int64_t> stage_layers;  // layers of each piece of the model, in its order, or of each stage
+                                           // (plan/pieces.h); empty: as even as possible, the later ones fewer
   std::string all_to_all = "flat";       // auto: sim/exchange_choice.h puts the name of the fastest in its place
   double bucket_MiB = 25;                // gradient buckets
   Sharding sharding = Sharding::none;

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-
 #include "base/json.h"
+#include "model/layer_range.h"
 #include "plan/mesh.h"
 #include "plan/pipeline/action.h"
 #include "plan/pipeline/schedule.h"
@@ -14,15 +14,8 @@
 
 namespace trireme::plan {
 
-// A chunk of the model: layers [first_layer, first_layer + num_layers).
-struct Chunk {
-  int first_layer = 0;
-  int num_layers = 0;
-  bool embed = false;
-  bool head = false;
-  bool operator==(const Chunk&) const = default;
-};
-TRIREME_JSON(Chunk)
+// A piece of the model as its stage holds it (plan/pieces.h says which layers it has).
+using Chunk = model::LayerRange;
 
 // Parameters that are reduced together: all dense (or all routed-expert) parameters of these segments.
 struct BucketPart {
@@ -76,10 +69,6 @@ std::uint64_t hash(const Plan& plan);
 
 // The schedule's grid and each stage's actions, a line each.
 std::string to_text(const Plan& plan);
-
-// Layers to stages: as even as possible, the earlier stages get the remainder; with `stage_layers` as told.
-std::vector<Chunk> split_layers(const model::ModelSpec& model, int num_stages,
-                                const std::vector<std::int64_t>& stage_layers = {});
 
 // Lowering: the grid to lane actions, pass by pass (plan/lowering/).
 // At the grain of a chunk: any schedule, any policy. `pieces`: the layers of each piece of the model, in its order.

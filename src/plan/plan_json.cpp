@@ -5,7 +5,6 @@
 namespace trireme::plan {
 
 TRIREME_DEFINE_ENUM_JSON(Grain, {{Grain::segment, "segment"}, {Grain::chunk, "chunk"}})
-TRIREME_DEFINE_JSON(Chunk, first_layer, num_layers, embed, head)
 TRIREME_DEFINE_JSON(BucketPart, layer, segment)
 TRIREME_DEFINE_JSON(Bucket, expert, parts, elements)
 TRIREME_DEFINE_JSON(StagePlan, chunks, buffers, buckets, actions)

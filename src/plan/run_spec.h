@@ -97,9 +97,6 @@ RunSpec load_run(const std::filesystem::path& path, const std::vector<std::strin
 RunSpec parse_run(const std::string& text, const std::string& file_name, const std::vector<std::string>& overrides = {});
 std::string to_toml(const RunSpec& run);
 
-// The [layout] table, with any all-to-all pattern that `patterns` names; the caller finishes the table.
-LayoutSpec read_layout(ConfigTable table, const std::vector<std::string>& patterns);
-
 // The mesh for this many ranks: dp follows where it is 0. ConfigError naming layout.pp / dp / ep / batch.global_batch
 // where they don't fit the ranks, the model's layers and experts, or the batch, where the runtime can't run the layout
 // (plan/runnable.h), or where there would be more ranks or layer passes (micro-batches x layers) than a plan has.

@@ -2,23 +2,11 @@
 
 #include <algorithm>
 
+#include "plan/pieces.h"
 #include "plan/pipeline/generators.h"
 #include "sim/chunk_costs.h"
 
 namespace trireme::sim {
-
-namespace {
-
-std::vector<plan::Chunk> chunks_of_pieces(const Setting& setting, int num_pieces) {
-  std::vector<plan::Chunk> out;
-  for (int p = 0; p < num_pieces; ++p) {
-    const Piece piece = piece_at(setting, p, num_pieces);
-    out.push_back({.first_layer = piece.first_layer, .num_layers = piece.num_layers, .embed = piece.embed, .head = piece.head});
-  }
-  return out;
-}
-
-}  // namespace
 
 double num_actions(const Setting& s) {
   const plan::LayoutSpec& l = s.layout;
@@ -37,7 +25,7 @@ SimulatedLayout simulate_layout(const Setting& setting, const plan::Schedule& sc
   const StepModel model(setting, std::move(grid), memory);
   SimulatedLayout out;
   const plan::Mesh mesh{.pp = l.pp, .dp = 1, .ep = 1};  // a rank a stage stands for all of its ranks
-  out.plan = plan::lower_chunks(l, mesh, schedule, chunks_of_pieces(setting, plan::num_pieces(schedule)));
+  out.plan = plan::lower_chunks(l, mesh, schedule, plan::layers_of_pieces(l, setting.model.num_layers));
   const plan::Costs costs = chunk_costs(out.plan, model, machine, stage_holdings(setting, schedule, memory));
   out.result = simulate(out.plan, costs);
   for (const plan::MemoryCurve& curve : out.result.memory)

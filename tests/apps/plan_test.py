@@ -88,6 +88,23 @@ class Plan(Case):
         self.assertGreater(plan["mfu"], 0)
         self.assertLess(plan["mfu"], 1)
 
+    def test_what_train_cannot_run_is_listed_and_written_all_the_same(self):
+        # tensor parallelism and latent attention are nothing that train executes
+        plan = self.plan(*MOE, "--set", "layout.tp=2", "layout.pp=1", "--out", "found.toml")
+        self.assertIn("layout.tp", plan["unrunnable"])
+        self.assertIn("model.attention.kind", plan["unrunnable"])
+        text = (self.folder / "found.toml").read_text()
+        self.assertIn("\ntp = 2\n", text)
+        self.assertIn('train = "random"', text)
+        self.assertIn('dtype = "bfloat16"', text)
+        for key, value in {"micro_batch": plan["layout"]["micro_batch"], **plan["batch"]}.items():
+            self.assertIn(f"\n{key} = {value}\n", text)
+        # It is read; what train refuses first is said.
+        self.assertIn("train", self.refused("plan", "found.toml"))
+        out = self.trireme("plan", *MOE, "--set", "layout.tp=2", "layout.pp=1")
+        self.assertIn("trireme train can't run: ", out.stdout)
+        self.assertIn("layout.tp = 2 (must be 1)", out.stdout)
+
     def test_less_memory_than_there_is(self):
         free = self.plan(*MOE, "--set", "layout.swap=[]")
         bound = self.plan(*MOE, "--set", "layout.swap=[]", "--memory-GiB", 30)
@@ -226,6 +243,61 @@ class Rows(Case):
         rows = self.folder / "rows.csv"
         rows.write_text(self.ROWS)
         self.assertIn("or one of frontier, published", self.refused("validate", rows, "--stack", "nope"))
+
+
+class Runnable(Case):
+    """Layouts that train executes, simulated one by one on a platform of curves."""
+    model = ("--model", "quickstart", "--platform", SOURCE / "configs/platforms/laptop.toml", "--devices", 4, "--sequence", 64,
+             "--global-batch", 8, "--runnable")
+    asked = (SOURCE / "configs/runs/quickstart.toml", "--platform", SOURCE / "configs/platforms/laptop.toml", "--set",
+             "batch.sequence_length=64", "batch.global_batch=8", "--search", "--runnable")
+
+    def test_a_model_s_best_layout_is_a_run(self):
+        found = self.plan(*self.model, "--out", "r.toml")
+        self.assertTrue(found["feasible"])
+        self.assertEqual(found["unrunnable"], [])
+        self.assertEqual(found["mesh"]["pp"] * found["mesh"]["dp"], 4)
+        self.assertGreater(found["search"]["simulated"], 20)
+        # the fastest, and none of those behind it is faster
+        self.assertTrue(all(found["step_s"] <= r["step_s"] for r in found["runners_up"]))
+        self.assertEqual([f["ranks"] for f in found["fewer_ranks"]], [1, 2])
+        # planning the file says the same of it
+        again = self.plan("r.toml", "--ranks", 4)
+        self.assertAlmostEqual(again["step_s"], found["step_s"], delta=1e-9 * found["step_s"])
+        self.assertEqual(again["mesh"], found["mesh"])
+        documented = (SOURCE / "docs" / "search.md").read_text() + (SOURCE / "docs" / "plan.md").read_text()
+        for key in found:
+            self.assertIn(f"`{key}`", documented)
+
+    def test_a_run_keeps_what_it_is(self):
+        found = self.plan(*self.asked, "layout.ep=2", "train.steps=7", "--ranks", 4, "--out", "found.toml")
+        self.assertEqual(found["mesh"]["ep"], 2)
+        text = (self.folder / "found.toml").read_text()
+        for line in ("steps = 7", "learning_rate = 0.004", 'name = "quickstart"', "sequence_length = 64", "global_batch = 8", "ep = 2"):
+            self.assertIn(f"\n{line}\n", text)
+        self.assertIn(str(SOURCE / "data/gcide_train"), text)
+        # the model's search of the same question, with the same key given, finds the same
+        model = self.plan(*self.model, "--set", "layout.ep=2")
+        self.assertEqual(model["layout"], found["layout"])
+        self.assertAlmostEqual(model["step_s"], found["step_s"], delta=1e-9 * found["step_s"])
+
+    def test_text(self):
+        out = self.trireme("plan", *self.asked, "--ranks", 2, "--top", 3, "--out", "found.toml")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        for text in ("layouts that trireme train executes", "The best of fewer ranks", "Predicted step", "Written to found.toml"):
+            self.assertIn(text, out.stdout)
+
+    def test_what_does_not_go_together(self):
+        self.assertIn("layout.tp = 2: must be 1 in a training run", self.refused("plan", *self.model, "--set", "layout.tp=2"))
+        self.assertIn("cannot write", self.refused("plan", *self.model, "--out", self.folder / "missing" / "r.toml"))
+        self.assertIn("--model searches by itself", self.refused("plan", *self.model, "--search"))
+        self.assertIn("estimates no layout", self.refused("plan", *self.model, "--csv", "all.csv"))
+        for option in (("--runnable",), ("--out", "x.toml"), ("--data", "d")):
+            self.assertIn("needs --search", self.refused("plan", self.asked[0], *option))
+        self.assertIn("--ranks and --set change it", self.refused("plan", self.asked[0], "--search", "--devices", 4))
+        # five ranks can neither be stages of four layers nor divide the batch
+        self.assertIn("ranks = 5: no layout", self.refused("plan", *self.asked, "--ranks", 5))
+        self.assertIn("latent attention", self.refused("plan", "--model", "deepseek_v2_lite", *self.model[2:]))
 
 
 class BadPlans(Case):

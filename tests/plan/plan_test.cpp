@@ -141,13 +141,6 @@ TEST(Plan, SurvivesItsJson) {
   EXPECT_NE(hash(make_training_plan(other, {2, 4, 2})), hash(plan));
 }
 
-TEST(Plan, UnevenStagesAsTold) {
-  const auto chunks = split_layers(small_run(7).model, 3);
-  EXPECT_EQ(chunks[0].num_layers, 3);  // 7 = 3 + 2 + 2
-  EXPECT_EQ(chunks[2], (Chunk{5, 2, false, true}));
-  EXPECT_EQ(split_layers(small_run(7).model, 3, {1, 2, 4})[2], (Chunk{3, 4, false, true}));
-}
-
 TEST(PlanProblems, SeeEachKindOfFault) {
   const Plan good = make_training_plan(small_run(), {2, 4, 2});
   const auto find = [](StagePlan& stage, ActionKind kind) -> Action& {

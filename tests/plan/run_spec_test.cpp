@@ -187,7 +187,7 @@ TEST(RunSpec, ValuesThatDoNotFit) {
       "configs/r.toml: batch.global_batch = 24: must be a multiple of batch.micro_batch (2) times layout.dp (10)");
   EXPECT_EQ(error_of({"layout.dp=3"}), "configs/r.toml: layout.ep = 2: must divide layout.dp (3)");
   EXPECT_EQ(error_of({"layout.stage_layers=[2,1]"}),
-            "--set: layout.stage_layers = [ 2, 1 ]: must be positive and sum to model.num_layers (4)");
+            "--set: layout.stage_layers = [ 2, 1 ]: must sum to model.num_layers (4)");
   EXPECT_EQ(error_of({"layout.stage_layers=[4]"}),
             "--set: layout.stage_layers = [ 4 ]: must have layout.pp (2) entries");
   EXPECT_EQ(error_of({"data.valid=\"\""}),
@@ -212,7 +212,10 @@ TEST(RunSpec, LayoutsForPlanning) {
   EXPECT_EQ(parse_run(to_toml(run), "r.toml", {}).layout, run.layout);
   EXPECT_THAT(error_of({"layout.recompute=[\"norms\"]"}), HasSubstr("\"norms\" is none of layer, attention"));
   EXPECT_THAT(error_of({"layout.sharding=\"zero3\""}), HasSubstr("none, optimizer, gradients, parameters"));
-  EXPECT_THAT(error_of({"layout.virtual_stages=2", "layout.stage_layers=[2,2]"}), HasSubstr("(2 * 2) entries"));
+  EXPECT_THAT(error_of({"layout.virtual_stages=2", "layout.stage_layers=[2,1,1]"}), HasSubstr("(2 * 2) entries"));
+  // Layers of stages instead of chunks.
+  EXPECT_THAT(parse_run(kRun, "r.toml", {"layout.virtual_stages=2", "layout.stage_layers=[3,1]"}).layout.stage_layers,
+              ElementsAre(3, 1));
 }
 
 TEST(RunSpec, OrdersOfRanks) {

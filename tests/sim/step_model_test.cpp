@@ -50,17 +50,6 @@ TEST(StepModel, UnevenStagesWaitForTheSlowest) {
               591.0 / 402, 0.01);
 }
 
-TEST(StepModel, PiecesHaveTheirLayers) {
-  plan::LayoutSpec l;
-  l.pp = 4;
-  EXPECT_EQ(layers_of_pieces(l, 10), (std::vector<int>{3, 3, 2, 2}));
-  l.virtual_stages = 2;
-  l.stage_layers = {3, 3, 2, 2};
-  EXPECT_EQ(layers_of_pieces(l, 10), (std::vector<int>{2, 2, 1, 1, 1, 1, 1, 1}));
-  l.stage_layers = {3, 3, 2};
-  EXPECT_THROW(layers_of_pieces(l, 10), ConfigError);
-}
-
 TEST(StepModel, MoreOfAnythingTakesLonger) {
   const Machine machine = machine_of("dgx_h100");
   const auto step = [&](const Setting& s) { return StepModel(s).evaluate(machine).step_s; };

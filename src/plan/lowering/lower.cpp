@@ -4,6 +4,7 @@
 #include "plan/all_to_all/generators.h"
 #include "plan/exchange_pattern.h"
 #include "plan/lowering/draft.h"
+#include "plan/pieces.h"
 #include "plan/pipeline/generators.h"
 #include "plan/pipeline/gpipe.h"
 
@@ -35,7 +36,9 @@ Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
   // A pattern that is unknown or does not fit the hosts is said here, not in the middle of a run.
   if (needs_nodes(plan.all_to_all))
     for (const NodeShape& shape : ep_shapes(mesh)) make_pattern(plan.all_to_all, shape);
-  const auto pieces = split_layers(run.model, mesh.pp * plan.schedule.num_chunks, run.layout.stage_layers);
+  LayoutSpec layout = run.layout;
+  layout.pp = mesh.pp;
+  const auto pieces = layers_of_pieces(layout, run.model.num_layers);
   const auto chunks = chunks_of_stages(plan.schedule, pieces);
   plan.schedule = without_pieces_of_nothing(std::move(plan.schedule), pieces);
   for (int stage = 0; stage < mesh.pp; ++stage) {
@@ -51,21 +54,6 @@ Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
 }
 
 }  // namespace
-
-std::vector<Chunk> split_layers(const model::ModelSpec& model, int num_stages,
-                                const std::vector<std::int64_t>& stage_layers) {
-  std::vector<Chunk> out;
-  int first = 0;
-  for (int stage = 0; stage < num_stages; ++stage) {
-    const int count = stage_layers.empty()
-                          ? model.num_layers / num_stages + (stage < model.num_layers % num_stages ? 1 : 0)
-                          : static_cast<int>(stage_layers.at(stage));
-    out.push_back({.first_layer = first, .num_layers = count, .embed = stage == 0, .head = stage == num_stages - 1});
-    first += count;
-  }
-  TRIREME_CHECK(first == model.num_layers, "stages hold {} of {} layers", first, model.num_layers);
-  return out;
-}
 
 Plan make_training_plan(const RunSpec& run, const Mesh& mesh) {
   const LayoutSpec& l = run.layout;

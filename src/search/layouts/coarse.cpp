@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "plan/pieces.h"
 #include "plan/pipeline/generators.h"
 #include "search/layouts/layout_rules.h"
 #include "sim/estimate/memory.h"
@@ -167,11 +168,7 @@ bool CoarseBounds::enter(const Family& family) {
 }
 
 int CoarseBounds::most_layers_of_a_piece() const {
-  const auto& layers = setting_.layout.stage_layers;
-  const int pieces = setting_.layout.pp * setting_.layout.virtual_stages;
-  if (static_cast<int>(layers.size()) == pieces)
-    return static_cast<int>(*std::max_element(layers.begin(), layers.end()));
-  return (setting_.model.num_layers + pieces - 1) / pieces;
+  return plan::PieceSizes(setting_.layout, setting_.model.num_layers).largest();
 }
 
 double CoarseBounds::frugal_bytes(const Recomputation& recomputation) {

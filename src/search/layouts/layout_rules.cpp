@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "plan/mesh.h"
+#include "plan/pieces.h"
 #include "plan/pipeline/generators.h"
 
 namespace trireme::search {
@@ -24,7 +25,7 @@ bool interleaves(const Setting& s) {
   return s.layout.schedule == "interleaved_1f1b" || (s.layout.schedule == "merged_1f1b" && s.layout.virtual_stages > 1);
 }
 bool is_v(const Setting& s) {
-  return s.layout.schedule == "zero_bubble_v" || s.layout.schedule == "dualpipe_v";
+  return plan::piece_map(s.layout.schedule) == plan::PieceMap::v;
 }
 int pieces(const Setting& s) {
   return s.layout.pp * s.layout.virtual_stages;
@@ -164,11 +165,7 @@ const std::vector<LayoutRule>& schedule_rules() {
        }},
       {"layout.stage_layers",
        [](const Setting& s) {
-         const auto& l = s.layout.stage_layers;
-         if (l.empty()) return true;
-         return static_cast<int>(l.size()) == pieces(s) &&
-                std::all_of(l.begin(), l.end(), [](auto n) { return n >= 0; }) &&
-                std::accumulate(l.begin(), l.end(), std::int64_t{0}) == s.model.num_layers;
+         return plan::stage_layers_fit(s.layout, s.model.num_layers);
        },
        [](const Setting& s) {
          return fmt::format(

@@ -12,6 +12,8 @@
 
 namespace trireme::search {
 
+// Which ranks there are and what they work on at a time: degrees and micro-batch. Bounds of time and the largest group
+// of layouts that is dropped at once are of a cell; of one cell only the fastest layout is returned.
 struct Cell {
   int pp = 1, tp = 1, cp = 1, ep = 1, etp = 1, dp = 1;
   std::int64_t micro_batch = 1;
@@ -20,6 +22,8 @@ struct Cell {
 // How layers are cut into pieces.
 enum class Split { as_given, even, balanced_early, balanced_late };
 
+// How a cell's micro-batches run through its stages: schedule, pieces of the model and how they are cut, and how
+// experts exchange rows. All layouts of a family execute the same grid.
 struct Family {
   std::string schedule;
   int virtual_stages = 1;
@@ -28,11 +32,14 @@ struct Family {
   Split split = Split::even;
 };
 
+// Which parts of a layer a family's backward computes again, in how many layers of a piece.
 struct Recomputation {
   plan::RecomputeSet set;
   int layers = 0;
 };
 
+// Where parameters, gradients, optimizer state and saved activations lie between uses, and whether what that costs in
+// messages runs beside compute. A cell, a family, a recomputation and states are one layout.
 struct States {
   plan::Sharding sharding = plan::Sharding::none;
   int shard_degree = 0, expert_shard_degree = 0;

@@ -1,5 +1,6 @@
-// What a search is asked: a model, a batch, a precision and a number of devices, with the parts of the layout that are
-// given, and the machine. Everything that is not given is searched.
+// A question is what a search is asked: a model, a batch, a precision and a number of devices, with the parts of the
+// layout that are given, and the target. Everything that is not given is searched. The words of a search (question,
+// target; cell, family, recomputation, states) are explained in docs/search.md, "How pruning works".
 #pragma once
 #include <set>
 #include <string>

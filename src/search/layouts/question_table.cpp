@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/config_table.h"
-#include "plan/run_spec.h"
+#include "plan/layout_keys.h"
 #include "sim/estimate/machine.h"
 
 namespace trireme::search {
@@ -106,8 +106,6 @@ GivenValues read_question(const model::ModelSpec& model, int num_devices, const 
   if (s.layout.dp == 0) out.given.erase("layout.dp");
   // The search chooses the pattern that a run would.
   if (any_pattern) out.given.erase("layout.all_to_all");
-  // With tensor parallelism its messages run beside the matmuls next to them, unless told otherwise.
-  if (!out.given.contains("layout.overlap.tensor")) s.layout.overlap.tensor = true;
   return out;
 }
 

@@ -1,5 +1,5 @@
-// What a layout is judged against: a machine under a calibration, what the software keeps in memory, and how much there
-// is.
+// A target is what a layout is judged against: a machine under a calibration, what the software keeps in memory, and
+// how much there is. It says nothing of the model or the layout, which are the question's.
 #pragma once
 #include <array>
 #include <string>

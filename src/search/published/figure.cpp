@@ -8,6 +8,7 @@
 
 #include "base/errors.h"
 #include "model/flops.h"
+#include "plan/layout_keys.h"
 #include "search/layouts/exact.h"
 #include "search/layouts/layout_rules.h"
 #include "search/layouts/question_table.h"
@@ -92,28 +93,7 @@ Question published_question(const plan::RunSpec& run, Question q) {
          fmt::format("one of {}: nothing else is priced", fmt::join(known, ", ")));
   if (s.layout.dp == 0) s.layout.dp = data_degree(s);
   for (const std::string& broken : broken_rules(s)) fail("layout", fmt::format("{} devices", s.num_devices), broken);
-  for (const char* key : {"pp",
-                          "tp",
-                          "cp",
-                          "ep",
-                          "etp",
-                          "dp",
-                          "schedule",
-                          "virtual_stages",
-                          "stage_layers",
-                          "all_to_all",
-                          "sharding",
-                          "shard_degree",
-                          "expert_shard_degree",
-                          "recompute",
-                          "recompute_layers",
-                          "swap",
-                          "overlap.gradients",
-                          "overlap.parameters",
-                          "overlap.tensor",
-                          "overlap.experts",
-                          "overlap.pipeline"})
-    q.given.insert(fmt::format("layout.{}", key));
+  for (const plan::LayoutKey& key : plan::layout_keys()) q.given.insert("layout." + key.name);
   for (const char* key : {"batch.micro_batch", "batch.global_batch", "batch.sequence_length"}) q.given.insert(key);
   return q;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.h"
+#include "plan/pieces.h"
 #include "sim/estimate/expert_load.h"
 #include "sim/estimate/memory_items.h"
 #include "sim/estimate/memory_pieces.h"
@@ -74,7 +75,7 @@ StageChunks stage_chunks(LayerTable& table, WeightTable& weights, const plan::Sc
       out.chunks[c].empty = true;
       continue;
     }
-    out.chunks[c].piece = piece_at(table.setting, piece, num_pieces);
+    out.chunks[c].piece = plan::layers_of_piece(table.setting.layout, table.setting.model.num_layers, piece);
     out.chunks[c].memory = piece_memory(table, out.chunks[c].piece);
     pieces.push_back(out.chunks[c].piece);
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "plan/pieces.h"
 #include "plan/pipeline/generators.h"
 #include "sim/estimate/expert_load.h"
 #include "sim/estimate/memory.h"
@@ -31,7 +32,7 @@ double forwards_of_chunk(double count, double micro_batches, double group, int c
 double in_flight(const plan::LayoutSpec& l, int stage, double micro_batches, int chunks, int chunk) {
   if (l.schedule == "gpipe") return micro_batches;
   if (l.schedule == "1f1b" || l.schedule == "zero_bubble_h1") return std::min<double>(micro_batches, l.pp - stage);
-  if (l.schedule == "zero_bubble_v" || l.schedule == "dualpipe_v")
+  if (plan::piece_map(l.schedule) == plan::PieceMap::v)
     return std::min<double>(micro_batches, chunk == 0 ? 2 * l.pp - stage - 1 : stage + 1);
   const bool merged = l.schedule == "merged_1f1b";
   if (l.schedule == "interleaved_1f1b" || merged) {
@@ -50,7 +51,6 @@ double memory_lower_bound(const Setting& setting, const platform::MemoryProfile&
   WeightTable weights(setting, profile);
   constexpr int most_chunks = 64;
   const int chunks = std::min(most_chunks, plan::chunks_a_stage(l.schedule, l.virtual_stages));
-  const int num_pieces = l.pp * chunks;
   const int dp = std::max(1, ranks.dense / std::max(1, l.cp));
   const double micro_batches = std::max<double>(1, static_cast<double>(setting.batch.num_micro_batches(dp)));
   const plan::PieceMap map = plan::piece_map(l.schedule);
@@ -60,7 +60,7 @@ double memory_lower_bound(const Setting& setting, const platform::MemoryProfile&
     double saved = 0, extra = 0;
     Piece pieces[most_chunks];
     for (int c = 0; c < chunks; ++c) {
-      pieces[c] = piece_at(setting, plan::piece_of(map, l.pp, s, c), num_pieces);
+      pieces[c] = plan::layers_of_piece(l, setting.model.num_layers, plan::piece_of(map, l.pp, s, c));
       const PieceMemory m = piece_memory(table, pieces[c]);
       const double n = in_flight(l, s, micro_batches, chunks, c);
       saved += n * m.saved;

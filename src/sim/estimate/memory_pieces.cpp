@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "plan/pieces.h"
 #include "sim/estimate/expert_load.h"
 
 namespace trireme::sim {
@@ -132,7 +133,8 @@ void swapped_bytes(const Setting& setting, const platform::MemoryProfile& profil
   out.clear();
   if (!setting.layout.swap.has(plan::Swap::activations)) return;
   LayerTable table(setting, profile, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep), false);
-  for (int p = 0; p < count; ++p) out.push_back(piece_memory(table, piece_at(setting, p, count)).host);
+  for (int p = 0; p < count; ++p)
+    out.push_back(piece_memory(table, plan::layers_of_piece(setting.layout, setting.model.num_layers, p)).host);
 }
 
 }  // namespace trireme::sim

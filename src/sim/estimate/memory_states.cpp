@@ -124,20 +124,6 @@ double owned(const EachList& each, bool expert, int shards, bool exact) {
 
 }  // namespace
 
-Piece piece_at(const Setting& setting, int piece, int num_pieces) {
-  Piece out{.embed = piece == 0, .head = piece == num_pieces - 1};
-  const auto& told = setting.layout.stage_layers;
-  if (static_cast<int>(told.size()) == num_pieces) {
-    for (int i = 0; i < piece; ++i) out.first_layer += static_cast<int>(told[i]);
-    out.num_layers = static_cast<int>(told[piece]);
-    return out;
-  }
-  const int base = setting.model.num_layers / num_pieces, rest = setting.model.num_layers % num_pieces;
-  out.first_layer = piece * base + std::min(piece, rest);
-  out.num_layers = base + (piece < rest ? 1 : 0);
-  return out;
-}
-
 DataRanks data_ranks(const Setting& setting) {
   const auto& l = setting.layout;
   plan::Mesh mesh = plan::mesh_of(l);

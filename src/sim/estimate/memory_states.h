@@ -1,19 +1,12 @@
 // What a stage's rank holds whatever the micro-batch: parameters, gradients, optimizer state and the buffers that live
 // as long as the process.
 #pragma once
+#include "model/layer_range.h"
 #include "sim/estimate/memory_weights.h"
 
 namespace trireme::sim {
 
-// Layers [first_layer, first_layer + num_layers) and the ends, of one piece of the model.
-struct Piece {
-  int first_layer = 0;
-  int num_layers = 0;
-  bool embed = false;
-  bool head = false;  // with the MTP blocks
-};
-// As even as possible, the earlier ones with the remainder, or as layout.stage_layers says.
-Piece piece_at(const Setting& setting, int piece, int num_pieces);
+using Piece = model::LayerRange;
 
 // Ranks that hold the same parameters of a stage (with cp: they split the sequence), and how many share one set of
 // shards.

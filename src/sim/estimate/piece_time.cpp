@@ -1,39 +1,16 @@
 #include "sim/estimate/piece_time.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include <fmt/format.h>
 
 #include "base/errors.h"
 #include "model/parameter_parts.h"
+#include "plan/pieces.h"
 #include "sim/estimate/collective_time.h"
 #include "sim/estimate/newton_schulz.h"
 
 namespace trireme::sim {
-
-std::vector<int> layers_of_pieces(const plan::LayoutSpec& l, int num_layers) {
-  const int pieces = l.pp * l.virtual_stages;
-  std::vector<int> out;
-  if (l.stage_layers.empty()) {
-    for (int i = 0; i < pieces; ++i) out.push_back(num_layers / pieces + (i < num_layers % pieces ? 1 : 0));
-    return out;
-  }
-  if (static_cast<int>(l.stage_layers.size()) == l.pp && l.virtual_stages > 1) {
-    // By stage: spread over its chunks, the earlier ones more.
-    out.assign(pieces, 0);
-    for (int s = 0; s < l.pp; ++s)
-      for (int i = 0; i < l.stage_layers[s]; ++i) ++out[s + (i % l.virtual_stages) * l.pp];
-  } else {
-    for (std::int64_t n : l.stage_layers) out.push_back(static_cast<int>(n));
-  }
-  const int sum = std::accumulate(out.begin(), out.end(), 0);
-  if (static_cast<int>(out.size()) != pieces || sum != num_layers)
-    throw ConfigError({.key = "layout.stage_layers",
-                       .value = fmt::format("{} entries with {} layers", out.size(), sum),
-                       .allowed = fmt::format("{} entries with {} layers", pieces, num_layers)});
-  return out;
-}
 
 namespace {
 
@@ -103,9 +80,9 @@ double joined_s(const Setting& s, const PieceTime& forward, const PieceTime& bac
 
 void shape_step(const Setting& s, StepShape& out) {
   const plan::LayoutSpec& l = s.layout;
-  const int count = l.pp * l.virtual_stages, layers = s.model.num_layers;
-  std::vector<int> given;
-  if (!l.stage_layers.empty()) given = layers_of_pieces(l, layers);
+  plan::check_stage_layers(l, s.model.num_layers);
+  const plan::PieceSizes sizes(l, s.model.num_layers);
+  const int count = sizes.num_pieces(), layers = s.model.num_layers;
   out.kinds.clear();
   out.pieces.assign(count, {});
   out.mtp_kind = -1;
@@ -118,7 +95,7 @@ void shape_step(const Setting& s, StepShape& out) {
   int layer = 0;
   for (int p = 0; p < count; ++p) {
     PieceShape& piece = out.pieces[p];
-    const int here = given.empty() ? layers / count + (p < layers % count ? 1 : 0) : given[p];
+    const int here = sizes[p];
     piece.embed = p == 0, piece.head = p + 1 == count;
     for (int i = 0; i < here; ++i, ++layer) {
       const bool recomputed = !l.recompute.empty() && (l.recompute_layers == 0 || i < l.recompute_layers);

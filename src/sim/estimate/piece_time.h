@@ -31,12 +31,8 @@ struct StepShape {
   int mtp_kind = -1;
 };
 
-// Fills `out`, whose memory is reused. ConfigError (key layout.stage_layers) as layers_of_pieces.
+// Fills `out`, whose memory is reused. ConfigError as plan::check_stage_layers.
 void shape_step(const Setting& setting, StepShape& out);
-
-// Layers of each piece: the layout's stage_layers, or as even as possible with the later pieces fewer. ConfigError (key
-// layout.stage_layers) where their number or their sum is wrong.
-std::vector<int> layers_of_pieces(const plan::LayoutSpec& layout, int num_layers);
 
 // Of the ends, which only the first and the last piece have.
 struct EndTimes {

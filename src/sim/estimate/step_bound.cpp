@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/pieces.h"
 #include "plan/pipeline/generators.h"
 
 namespace trireme::sim {

@@ -1,0 +1,158 @@
+#include "trireme/runnable_plan.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/errors.h"
+#include "model/untrainable.h"
+#include "report/text_table.h"
+#include "search/layouts/layout_search.h"
+#include "trireme/found_run.h"
+#include "trireme/layout_plan.h"
+#include "trireme/run_search.h"
+
+namespace trireme::apps {
+
+namespace {
+
+using nlohmann::json;
+
+struct Candidates {
+  std::vector<plan::RunSpec> runs;
+  double layouts = 0;  // that were to choose from
+  bool all = true;     // every one of them is in `runs`
+};
+
+// The best by bounds, as runs.
+Candidates by_bounds(const search::RunQuestion& q, ChosenQuestion chosen, const RunnableOptions& o) {
+  search::hold_to_runnable(chosen.question);
+  const search::SearchResult found =
+      search::search_layouts(chosen.question, {.top = o.top, .threads = o.threads, .progress = show_progress});
+  Candidates out{.layouts = found.layouts, .all = false};
+  for (const search::Estimate& e : found.best) {
+    plan::RunSpec run = q.run;
+    run.layout = e.setting.layout;
+    run.batch.micro_batch = e.setting.batch.micro_batch;
+    if (plan::refused_keys(run.layout).empty()) out.runs.push_back(std::move(run));
+  }
+  return out;
+}
+
+json priced_json(const PricedRun& p) {
+  json layout = plan::to_json(p.run.layout);
+  layout["micro_batch"] = p.run.batch.micro_batch;
+  return {{"step_s", p.step_s},
+          {"tokens_per_s", p.tokens_per_s},
+          {"peak_memory_bytes", p.peak_bytes},
+          {"feasible", p.misfits.empty()},
+          {"layout", layout}};
+}
+
+struct OfFewerRanks {
+  int ranks = 1;
+  PricedRun best;
+};
+
+// On one host the ranks share its cores: fewer of them may be faster.
+std::vector<OfFewerRanks> of_fewer_ranks(search::RunQuestion q, const platform::PlatformSpec& platform, int threads) {
+  std::vector<OfFewerRanks> out;
+  if (!platform.datasheet.empty() || platform.device.kind != "cpu") return out;
+  const int all = q.num_ranks;
+  for (int ranks = 1; ranks < all; ++ranks) {
+    if (all % ranks != 0) continue;
+    q.num_ranks = ranks;
+    const auto runs = search::runnable_layouts(q, most_listed);
+    if (!runs || runs->empty()) continue;
+    out.push_back({ranks, price_runs(*runs, ranks, platform, threads).front()});
+  }
+  return out;
+}
+
+std::vector<std::string> row_of(const std::string& first, const PricedRun& p) {
+  return {first, report::show_seconds(p.step_s), fmt::format("{:.0f}", p.tokens_per_s),
+          report::show_bytes(p.peak_bytes), p.misfits.empty() ? "yes" : "no", run_line(p.run)};
+}
+
+std::string found_text(const Candidates& candidates, const std::vector<PricedRun>& priced,
+                       const std::vector<OfFewerRanks>& fewer, const RunnableOptions& o, double seconds) {
+  std::string out =
+      candidates.all
+          ? fmt::format("\nOf the {} layouts that trireme train executes on these ranks, each simulated ({:.1f} s)\n",
+                        priced.size(), seconds)
+          : fmt::format("\nOf {:.3g} layouts that trireme train executes on these ranks, the best by bounds, each "
+                        "simulated ({:.1f} s)\n",
+                        candidates.layouts, seconds);
+  report::TextTable table({"", "step", "tokens/s", "memory", "fits", "layout"}, /*last_left=*/true);
+  for (std::size_t i = 0; i < priced.size() && i < static_cast<std::size_t>(o.top); ++i)
+    table.add(row_of(fmt::format("{}", i + 1), priced[i]));
+  out += table.text();
+  if (fewer.empty()) return out;
+  report::TextTable others({"ranks", "step", "tokens/s", "memory", "fits", "layout"}, true);
+  for (const OfFewerRanks& f : fewer) others.add(row_of(fmt::format("{}", f.ranks), f.best));
+  return out + "\nThe best of fewer ranks on this host\n" + others.text();
+}
+
+}  // namespace
+
+void plan_runnable(const search::RunQuestion& q, const ChosenQuestion& chosen, const platform::PlatformSpec& platform,
+                   const RunnableOptions& o) {
+  for (const std::string& file : {o.out, o.output.html, o.output.trace})
+    if (!file.empty()) check_writable(file);
+  model::refuse_untrainable(q.run.model, q.run.file);
+  const auto start = std::chrono::steady_clock::now();
+  Candidates candidates;
+  if (auto listed = search::runnable_layouts(q, most_listed)) {
+    candidates.layouts = double(listed->size());
+    candidates.runs = std::move(*listed);
+  } else {
+    candidates = by_bounds(q, chosen, o);
+  }
+  if (candidates.runs.empty())
+    throw ConfigError({.file = q.run.file,
+                       .key = "ranks",
+                       .value = fmt::format("{}", q.num_ranks),
+                       .allowed = fmt::format("no layout that trireme train executes has so many: stages are at most the {} "
+                                              "layers, and data ranks divide the global batch of {} sequences",
+                                              q.run.model.num_layers, q.run.batch.global_batch)});
+  const std::vector<PricedRun> priced = price_runs(candidates.runs, q.num_ranks, platform, o.threads);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto fewer = of_fewer_ranks(q, platform, o.threads);
+
+  const PricedRun& best = priced.front();
+  const RunPlan planned = make_run_plan(best.run, plan::resolve_mesh(best.run, q.num_ranks), platform);
+  if (o.output.json) {
+    json j = run_json(planned, platform, o.output);
+    const json found = priced_json(best);
+    j["layout"] = found["layout"];
+    j["unrunnable"] = json::array();
+    j["search"] = {{"layouts", candidates.layouts}, {"simulated", priced.size()}, {"seconds", seconds}};
+    j["runners_up"] = json::array();
+    for (std::size_t i = 1; i < priced.size() && i < static_cast<std::size_t>(o.top); ++i)
+      j["runners_up"].push_back(priced_json(priced[i]));
+    j["fewer_ranks"] = json::array();
+    for (const OfFewerRanks& f : fewer) {
+      json of = priced_json(f.best);
+      of["ranks"] = f.ranks;
+      j["fewer_ranks"].push_back(std::move(of));
+    }
+    std::fputs((j.dump(1) + "\n").c_str(), stdout);
+  } else {
+    std::fputs(run_text(planned, platform, o.output).c_str(), stdout);
+    std::fputs(found_text(candidates, priced, fewer, o, seconds).c_str(), stdout);
+  }
+  write_run_pages(planned, platform, o.output);
+  if (o.out.empty()) return;
+  write_run(o.out, best.run,
+            {fmt::format("Written by trireme plan for {} ranks of {}: {}.", q.num_ranks, platform.name,
+                         run_line(best.run)),
+             fmt::format("Predicted: a step of {}, {} on a rank.", report::show_seconds(best.step_s),
+                         report::show_bytes(best.peak_bytes))});
+  if (!o.output.json) std::fputs(fmt::format("\nWritten to {}\n", o.out).c_str(), stdout);
+}
+
+}  // namespace trireme::apps

@@ -1,0 +1,19 @@
+#include "plan/run_file/tables.h"
+
+#include <nlohmann/json.hpp>
+
+namespace trireme::plan {
+
+std::filesystem::path resolved_path(const ConfigTable& table, const char* key, const std::filesystem::path& folder,
+                                    const std::string& path) {
+  if (path.empty()) return {};
+  const auto base = table.overridden(key) ? std::filesystem::current_path() : folder;
+  return (std::filesystem::absolute(base) / path).lexically_normal();
+}
+
+TomlText& TomlText::line(const char* key, const std::string& value) {
+  text_ += fmt::format("{} = {}\n", key, nlohmann::json(value).dump());
+  return *this;
+}
+
+}  // namespace trireme::plan
