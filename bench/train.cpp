@@ -112,12 +112,11 @@ double forward_backward(nn::Model& model, const nn::Batch& batch, double seed, P
     return nn::as_leaves(spec, segment, layer, out);
   };
   nn::Boundary b = run(Segment::embed, -1, {});
-  for (int layer = 0; layer < spec.num_layers; ++layer) {
-    b = run(Segment::attention, layer, b);
-    b.received_counts_PE = b.routing->counts_E;
-    b = run(Segment::experts, layer, b);
-    b = run(Segment::combine, layer, b);
-  }
+  for (int layer = 0; layer < spec.num_layers; ++layer)
+    for (const Segment segment : model::computing_segments(spec, layer)) {
+      if (segment == Segment::experts) b.received_counts_PE = b.routing->counts_E;
+      b = run(segment, layer, b);
+    }
   run(Segment::head, -1, b);
   nn::Boundary gradient;
   while (!records.empty()) {

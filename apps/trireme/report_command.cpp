@@ -25,6 +25,15 @@ struct Options {
   bool json = false;
 };
 
+// Whether the plan is of before the shared expert was a segment: `experts` computed it, and no price of today is of that.
+bool is_of_before(const plan::Plan& plan, const model::ModelSpec& model) {
+  if (model.moe.shared_ffn == 0 || model.num_moe_layers() == 0) return false;
+  for (const plan::StagePlan& stage : plan.stages)
+    for (const plan::Action& a : stage.actions)
+      if (a.segment == model::Segment::shared) return false;
+  return true;
+}
+
 // The run's prediction with the rows that its routers sent. 0 where that can't be told: an older run, a run without
 // experts, a platform file that has changed its name since.
 double repriced_step(const fs::path& folder, const report::RunReport& r) {
@@ -32,7 +41,7 @@ double repriced_step(const fs::path& folder, const report::RunReport& r) {
   if (!counted || !fs::exists(folder / "run.toml")) return 0;
   const plan::RunSpec run = plan::load_run(folder / "run.toml");
   const platform::PlatformSpec platform = choose_platform({}, run);
-  if (platform.name != r.prediction.platform) return 0;
+  if (platform.name != r.prediction.platform || is_of_before(r.plan, run.model)) return 0;
   return sim::predict(r.plan, run, platform, r.measured).prediction.step_s;
 }
 

@@ -56,8 +56,9 @@ class OperatorList {
   void experts(Pass pass) {
     if (shape_.local_experts > 0)
       gated(pass, shape_.rows_received, spec_.moe.expert_ffn, shape_.local_experts, /*scored=*/true);
-    if (spec_.moe.shared_ffn > 0) gated(pass, tokens_, spec_.moe.shared_ffn, 1, /*scored=*/false);
   }
+
+  void shared(Pass pass) { gated(pass, tokens_, spec_.moe.shared_ffn, 1, /*scored=*/false); }
 
   void combine(Pass pass) {
     const double shared = spec_.moe.shared_ffn > 0 ? 1.0 * tokens_ * hidden_ : 0.0;
@@ -191,6 +192,9 @@ std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int laye
       break;
     case Segment::attention:
       ops.attention(pass);
+      break;
+    case Segment::shared:
+      ops.shared(pass);
       break;
     case Segment::experts:
       ops.experts(pass);

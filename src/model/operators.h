@@ -51,13 +51,14 @@ enum class Pass { forward, backward };
 
 std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass, const SegmentShape& shape);
 
-// Memory of one segment for one micro-batch, exactly as `nn` keeps it. The residual stream (and a shared expert's input
-// or output) that passes through a segment counts in its boundary and input gradient, as whoever holds those holds it.
+// Memory of one segment for one micro-batch, exactly as `nn` keeps it. The residual stream that passes through `experts`
+// counts in its boundary and input gradient, as whoever holds those holds it.
 // An output that the own backward needs counts in `boundary` and in `saved`.
 struct SegmentMemory {
   Bytes boundary;            // the outputs that go to the next segment or to a message
+  Bytes to_shared;           // the output beside it that goes to `shared`
   Bytes saved;               // kept from the forward for the backward, its own inputs included where they are needed
-  Bytes forward_workspace;   // highest transient above inputs, boundary and saved while the forward runs
+  Bytes forward_workspace;   // highest transient above inputs, outputs and saved while the forward runs
   Bytes backward_workspace;  // the same in the backward, above the output and input gradients
   Bytes input_gradient;      // gradient with respect to the inputs, that the backward hands on
 };

@@ -19,8 +19,8 @@ void list_moe(const ModelSpec& spec, ParameterLister& list) {
   for (int e = 0; e < m.num_experts; ++e)
     list.feed_forward(fmt::format("experts.{}", e), width, m.expert_ffn, Segment::experts, m.expert_bias, e);
   if (m.latent_dim > 0) list.linear("latent_out", hidden, m.latent_dim, Segment::combine);
-  if (m.shared_ffn > 0) list.feed_forward("shared", hidden, m.shared_ffn, Segment::experts, false);
-  if (m.shared_gate) list.linear("shared_gate", 1, hidden, Segment::experts);
+  if (m.shared_ffn > 0) list.feed_forward("shared", hidden, m.shared_ffn, Segment::shared, false);
+  if (m.shared_gate) list.linear("shared_gate", 1, hidden, Segment::shared);
 }
 
 // `layer` as of ModelSpec::mixer, which counts on for MTP blocks.

@@ -1,5 +1,7 @@
 #include "model/segment.h"
 
+#include "model/model_spec.h"
+
 namespace trireme::model {
 
 const char* name_of(Segment segment) {
@@ -12,6 +14,8 @@ const char* name_of(Segment segment) {
       return "attention";
     case Segment::dispatch:
       return "dispatch";
+    case Segment::shared:
+      return "shared";
     case Segment::experts:
       return "experts";
     case Segment::combine:
@@ -22,6 +26,12 @@ const char* name_of(Segment segment) {
       return "head";
   }
   return "unknown";
+}
+
+std::vector<Segment> computing_segments(const ModelSpec& spec, int layer) {
+  if (!spec.is_moe(layer)) return {Segment::attention, Segment::mlp};
+  if (spec.moe.shared_ffn == 0) return {Segment::attention, Segment::experts, Segment::combine};
+  return {Segment::attention, Segment::shared, Segment::experts, Segment::combine};
 }
 
 }  // namespace trireme::model

@@ -76,10 +76,14 @@ SegmentMemory attention(const Sizes& z) {
   forward.give(block);
   double boundary = 0, transient = 0, left = 0;
   if (z.moe) {
-    (z.shared ? boundary : transient) += forward.take(z.stream);  // second norm
-    transient += forward.take(z.of_rows(z.rows, 1));              // weights by token
-    boundary += forward.take(z.stream);                           // residual
-    saved += z.stream;                                            // the same
+    const double normed = forward.take(z.stream);  // second norm
+    if (z.shared)
+      m.to_shared = Bytes(normed);
+    else
+      transient += normed;
+    transient += forward.take(z.of_rows(z.rows, 1));  // weights by token
+    boundary += forward.take(z.stream);               // residual
+    saved += z.stream;                                // the same
     saved += forward.take(z.of(1) + z.of(experts) + z.rows * index_bytes);
     saved += forward.take(2 * z.rows * index_bytes);  // routing
     boundary += forward.take(z.of_rows(z.rows, hidden + 1));
@@ -112,7 +116,7 @@ double gated_scratch(const Sizes& z, double rows, double ffn) {
 }
 
 SegmentMemory experts(const Sizes& z) {
-  const double hidden = z.spec.hidden, ffn = z.spec.moe.expert_ffn, shared_ffn = z.spec.moe.shared_ffn;
+  const double hidden = z.spec.hidden, ffn = z.spec.moe.expert_ffn;
   const double rows = static_cast<double>(z.shape.rows_received);
   SegmentMemory m;
   double saved = z.of_rows(rows, hidden + 1), boundary = z.stream;  // rows and scores; the residual stream passes
@@ -121,23 +125,24 @@ SegmentMemory experts(const Sizes& z) {
   saved += forward.take(z.of_rows(rows, 2 * ffn));
   forward.take(gated_scratch(z, rows, ffn));
   forward.give(gated_scratch(z, rows, ffn));
-  double input = z.stream + backward.take(z.of_rows(rows, hidden + 1));
+  const double input = backward.take(z.of_rows(rows, hidden + 1));
   backward.take(z.of_rows(rows, ffn));
-  backward.give(z.of_rows(rows, ffn) + z.of_rows(rows, 2 * ffn));  // the pre-activations go with it
-  if (z.shared) {
-    boundary += forward.take(z.stream);
-    saved += z.stream + forward.take(z.of(2 * shared_ffn));
-    forward.take(gated_scratch(z, z.tokens, shared_ffn));
-    forward.give(gated_scratch(z, z.tokens, shared_ffn));
-    input += backward.take(z.stream);
-    backward.take(z.of(shared_ffn));
-  }
   m.boundary = Bytes(boundary);
   m.saved = Bytes(saved);
   m.forward_workspace = forward.workspace(forward.alive);
-  m.backward_workspace = backward.workspace(input - z.stream);
-  m.input_gradient = Bytes(input);
+  m.backward_workspace = backward.workspace(input);
+  m.input_gradient = Bytes(z.stream + input);
   return m;
+}
+
+SegmentMemory shared(const Sizes& z) {
+  const double ffn = z.spec.moe.shared_ffn;
+  // Its input is its own from here on; its output's gradient is the residual's.
+  return {.boundary = Bytes(z.stream),
+          .saved = Bytes(z.stream + z.of(2 * ffn)),
+          .forward_workspace = Bytes(gated_scratch(z, z.tokens, ffn)),
+          .backward_workspace = Bytes(z.of(ffn)),
+          .input_gradient = Bytes(z.stream)};
 }
 
 SegmentMemory combine(const Sizes& z) {
@@ -188,6 +193,8 @@ SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, 
       return {.boundary = Bytes(z.stream)};
     case Segment::attention:
       return attention(z);
+    case Segment::shared:
+      return shared(z);
     case Segment::experts:
       return experts(z);
     case Segment::combine:

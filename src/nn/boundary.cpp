@@ -33,6 +33,17 @@ const at::Tensor& field(const Boundary& b, Field f) {
   return field(const_cast<Boundary&>(b), f);
 }
 
+Boundary joined(Boundary a, const Boundary& b) {
+  for (const Field f : tensor_fields) {
+    if (!field(b, f).defined()) continue;
+    TRIREME_CHECK(!field(a, f).defined(), "two boundaries have field {}", static_cast<int>(f));
+    field(a, f) = field(b, f);
+  }
+  if (b.routing) a.routing = b.routing;
+  if (!b.received_counts_PE.empty()) a.received_counts_PE = b.received_counts_PE;
+  return a;
+}
+
 std::vector<Field> fields_read(const model::ModelSpec& spec, Segment segment, int layer) {
   const bool shared = spec.moe.shared_ffn > 0;
   switch (segment) {
@@ -42,8 +53,9 @@ std::vector<Field> fields_read(const model::ModelSpec& spec, Segment segment, in
       return {Field::x};
     case Segment::dispatch:
       return {Field::rows, Field::scores};
+    case Segment::shared:
+      return {Field::normed};
     case Segment::experts:
-      if (shared) return {Field::normed, Field::rows, Field::scores};
       return {Field::rows, Field::scores};
     case Segment::combine:
       if (shared) return {Field::x, Field::rows, Field::shared};
@@ -75,8 +87,9 @@ std::vector<Field> fields_written(const model::ModelSpec& spec, Segment segment,
     }
     case Segment::dispatch:
       return {Field::rows, Field::scores};
+    case Segment::shared:
+      return {Field::shared};
     case Segment::experts:
-      if (shared) return {Field::rows, Field::shared};
       return {Field::rows};
     case Segment::combine:
       return {Field::x};

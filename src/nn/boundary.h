@@ -1,6 +1,7 @@
 // What passes between segments. A field is undefined where it does not apply.
 // Legend: T tokens of the micro-batch, D hidden, R routed rows, K top-k, E experts.
 #pragma once
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -21,10 +22,10 @@ struct Routing {
 
 struct Boundary {
   at::Tensor x_TD;       // hidden states: the residual stream
-  at::Tensor normed_TD;  // input of the shared expert (only where there is one)
+  at::Tensor normed_TD;  // input of `shared` (only where there is one)
   at::Tensor rows_RD;    // permuted rows; after dispatch the received ones, after experts the results
   at::Tensor scores_R;   // score of each row, weights the expert's output inside `experts`
-  at::Tensor shared_TD;  // output of the shared expert
+  at::Tensor shared_TD;  // output of `shared`
   // Scalars, sums over the micro-batch, each seeded in its own segment's backward. See Losses.
   at::Tensor aux_loss;
   at::Tensor z_loss;
@@ -35,8 +36,13 @@ struct Boundary {
 };
 
 enum class Field { x, normed, rows, scores, shared, aux_loss, z_loss, loss };
+// Those that are no scalars.
+inline constexpr std::array tensor_fields = {Field::x, Field::normed, Field::rows, Field::scores, Field::shared};
 at::Tensor& field(Boundary& boundary, Field f);
 const at::Tensor& field(const Boundary& boundary, Field f);
+
+// Two that have no tensor in common, together.
+Boundary joined(Boundary a, const Boundary& b);
 
 // The differentiable fields that a segment reads, and those that it writes. What it does not read passes through.
 std::vector<Field> fields_read(const model::ModelSpec& spec, model::Segment segment, int layer);

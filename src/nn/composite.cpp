@@ -172,12 +172,16 @@ Boundary attention(const SegmentContext& c, const Boundary& in, const Batch& bat
   return out;
 }
 
+Boundary shared(const SegmentContext& c, const Boundary& in) {
+  Boundary out = in;
+  out.shared_TD = swiglu(in.normed_TD, tapped(*c.parameters->dense_gate_up, in.normed_TD),
+                         tapped(*c.parameters->dense_down, in.normed_TD), at::Tensor());
+  return out;
+}
+
 Boundary experts(const SegmentContext& c, const Boundary& in) {
   Boundary out = in;
   out.rows_RD = routed_experts(c, in);
-  if (c.parameters->dense_gate_up != nullptr)
-    out.shared_TD = swiglu(in.normed_TD, tapped(*c.parameters->dense_gate_up, in.normed_TD),
-                           tapped(*c.parameters->dense_down, in.normed_TD), at::Tensor());
   return out;
 }
 

@@ -37,6 +37,7 @@ at::Tensor rotate(const at::Tensor& x, const at::Tensor& positions_BS, double th
 namespace composite {
 Boundary embed(const SegmentContext& context, const Boundary& in, const Batch& batch);
 Boundary attention(const SegmentContext& context, const Boundary& in, const Batch& batch);
+Boundary shared(const SegmentContext& context, const Boundary& in);
 Boundary experts(const SegmentContext& context, const Boundary& in);
 Boundary combine(const SegmentContext& context, const Boundary& in);
 Boundary mlp(const SegmentContext& context, const Boundary& in);

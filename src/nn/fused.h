@@ -11,6 +11,7 @@ bool applies(const ModelOptions& options);
 
 Boundary embed(const SegmentContext& context, const Boundary& in, const Batch& batch);
 Boundary attention(const SegmentContext& context, const Boundary& in, const Batch& batch);
+Boundary shared(const SegmentContext& context, const Boundary& in);
 Boundary experts(const SegmentContext& context, const Boundary& in);
 Boundary combine(const SegmentContext& context, const Boundary& in);
 Boundary mlp(const SegmentContext& context, const Boundary& in);

@@ -61,13 +61,31 @@ struct Gated {
 };
 
 template <class T>
-Boundary run_experts(const SegmentContext& c, const Boundary& in) {
+Boundary run_shared(const SegmentContext& c, const Boundary& in) {
   LayerParameters& p = *c.parameters;
-  const bool keep = at::GradMode::is_enabled(), hosts = p.gate_up != nullptr, shared = p.dense_gate_up != nullptr;
-  auto routed = std::make_shared<Gated<T>>(Gated<T>{.gate_up = p.gate_up, .down = p.down});
-  auto always = std::make_shared<Gated<T>>(Gated<T>{.gate_up = p.dense_gate_up, .down = p.dense_down});
+  auto gated = std::make_shared<Gated<T>>(Gated<T>{.gate_up = p.dense_gate_up, .down = p.dense_down});
   Boundary out = in;
   {
+    const bool keep = at::GradMode::is_enabled();
+    at::NoGradGuard no_grad;
+    gated->x_RD = in.normed_TD.detach().contiguous();
+    gated->blocks = {{0, 0, gated->x_RD.size(0)}};
+    out.shared_TD = gated->forward(nullptr, keep);
+  }
+  attach({out.shared_TD}, {in.normed_TD}, [gated](std::vector<at::Tensor> gradients) {
+    return std::vector<at::Tensor>{gated->backward(gradients[0].contiguous()).x_RD};
+  });
+  return out;
+}
+
+template <class T>
+Boundary run_experts(const SegmentContext& c, const Boundary& in) {
+  LayerParameters& p = *c.parameters;
+  const bool hosts = p.gate_up != nullptr;
+  auto routed = std::make_shared<Gated<T>>(Gated<T>{.gate_up = p.gate_up, .down = p.down});
+  Boundary out = in;
+  {
+    const bool keep = at::GradMode::is_enabled();
     at::NoGradGuard no_grad;
     routed->x_RD = in.rows_RD.detach().contiguous();
     routed->scores_R = in.scores_R.detach().contiguous();
@@ -85,28 +103,12 @@ Boundary run_experts(const SegmentContext& c, const Boundary& in) {
       TRIREME_CHECK(routed->x_RD.size(0) == 0, "{} rows for a part without experts", routed->x_RD.size(0));
       out.rows_RD = fresh(routed->x_RD.sizes(), routed->x_RD.options());
     }
-    if (shared) {
-      always->x_RD = in.normed_TD.detach().contiguous();
-      always->blocks = {{0, 0, always->x_RD.size(0)}};
-      out.shared_TD = always->forward(nullptr, keep);
-    }
   }
-  if (!keep) return out;
-  attach({out.rows_RD, shared ? out.shared_TD : at::Tensor()}, {in.rows_RD, in.scores_R, in.normed_TD},
-         [routed, always, hosts, shared](std::vector<at::Tensor> gradients) {
-           std::vector<at::Tensor> result(3);
-           if (hosts) {
-             auto g = routed->backward(or_zeros(gradients[0], routed->x_RD.sizes(), routed->x_RD.options()));
-             result[0] = g.x_RD;
-             result[1] = g.scores_R;
-           } else {
-             result[0] = at::zeros_like(routed->x_RD);
-             result[1] = at::zeros_like(routed->scores_R);
-           }
-           if (shared)
-             result[2] = always->backward(or_zeros(gradients[1], always->x_RD.sizes(), always->x_RD.options())).x_RD;
-           return result;
-         });
+  attach({out.rows_RD}, {in.rows_RD, in.scores_R}, [routed, hosts](std::vector<at::Tensor> gradients) {
+    if (!hosts) return std::vector<at::Tensor>{at::zeros_like(routed->x_RD), at::zeros_like(routed->scores_R)};
+    const auto g = routed->backward(gradients[0].contiguous());
+    return std::vector<at::Tensor>{g.x_RD, g.scores_R};
+  });
   return out;
 }
 
@@ -187,6 +189,9 @@ Boundary run_mlp(const SegmentContext& c, const Boundary& in) {
 
 }  // namespace
 
+Boundary shared(const SegmentContext& c, const Boundary& in) {
+  return c.options.dtype == at::kDouble ? run_shared<double>(c, in) : run_shared<float>(c, in);
+}
 Boundary experts(const SegmentContext& c, const Boundary& in) {
   return c.options.dtype == at::kDouble ? run_experts<double>(c, in) : run_experts<float>(c, in);
 }

@@ -83,6 +83,8 @@ Boundary Model::forward(Segment segment, int layer, const Boundary& in, const Ba
       return fast ? fused::embed(c, in, batch) : composite::embed(c, in, batch);
     case Segment::attention:
       return fast ? fused::attention(c, in, batch) : composite::attention(c, in, batch);
+    case Segment::shared:
+      return fast ? fused::shared(c, in) : composite::shared(c, in);
     case Segment::experts:
       return fast ? fused::experts(c, in) : composite::experts(c, in);
     case Segment::combine:
@@ -139,14 +141,10 @@ at::Tensor logits(Model& model, const Batch& batch) {
   const model::ModelSpec& spec = model.spec();
   Boundary b = model.forward(Segment::embed, -1, {}, batch);
   for (int layer = 0; layer < spec.num_layers; ++layer) {
-    b = model.forward(Segment::attention, layer, b, batch);
-    if (!spec.is_moe(layer)) {
-      b = model.forward(Segment::mlp, layer, b, batch);
-      continue;
+    for (const Segment segment : model::computing_segments(spec, layer)) {
+      if (segment == Segment::experts) b.received_counts_PE = b.routing->counts_E;
+      b = model.forward(segment, layer, b, batch);
     }
-    b.received_counts_PE = b.routing->counts_E;
-    b = model.forward(Segment::experts, layer, b, batch);
-    b = model.forward(Segment::combine, layer, b, batch);
   }
   return model.project(b.x_TD);
 }

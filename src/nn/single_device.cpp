@@ -46,16 +46,11 @@ struct Runner {
     const model::ModelSpec& spec = model.spec();
     TRIREME_CHECK(model.part().num_layers == spec.num_layers, "the model is not whole");
     Boundary b = run(Segment::embed, -1, {});
-    for (int layer = 0; layer < spec.num_layers; ++layer) {
-      b = run(Segment::attention, layer, b);
-      if (!spec.is_moe(layer)) {
-        b = run(Segment::mlp, layer, b);
-        continue;
+    for (int layer = 0; layer < spec.num_layers; ++layer)
+      for (const Segment segment : model::computing_segments(spec, layer)) {
+        if (segment == Segment::experts) b.received_counts_PE = b.routing->counts_E;
+        b = run(segment, layer, b);
       }
-      b.received_counts_PE = b.routing->counts_E;
-      b = run(Segment::experts, layer, b);
-      b = run(Segment::combine, layer, b);
-    }
     run(Segment::head, -1, b);
   }
 

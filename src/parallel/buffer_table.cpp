@@ -24,7 +24,8 @@ std::string describe(const plan::Buffer& buffer) {
       kind = "(of a chunk)";
       break;
   }
-  std::string text = fmt::format("{} {}{}", kind, model::name_of(buffer.segment), buffer.message ? " message" : "");
+  std::string text = fmt::format("{} {}{}{}", kind, model::name_of(buffer.segment), buffer.message ? " message" : "",
+                                 buffer.to_shared ? " to shared" : "");
   if (buffer.mb >= 0) text += fmt::format(" mb {}", buffer.mb);
   if (buffer.layer >= 0) text += fmt::format(" layer {}", buffer.layer);
   return text;
@@ -33,10 +34,10 @@ std::string describe(const plan::Buffer& buffer) {
 BufferTable::BufferTable(const plan::StagePlan& stage)
     : stage_(stage), values_(stage.buffers.size()), alive_(stage.buffers.size(), 0) {}
 
-int BufferTable::only(const std::vector<int>& ids, plan::BufferKind kind) const {
+int BufferTable::only(const std::vector<int>& ids, plan::BufferKind kind, bool to_shared) const {
   int found = -1;
   for (const int id : ids) {
-    if (stage_.buffers.at(id).kind != kind) continue;
+    if (stage_.buffers.at(id).kind != kind || stage_.buffers[id].to_shared != to_shared) continue;
     TRIREME_CHECK(found < 0, "an action has two buffers of one kind: {} and {}", describe(stage_.buffers[found]),
                   describe(stage_.buffers[id]));
     found = id;
@@ -45,11 +46,11 @@ int BufferTable::only(const std::vector<int>& ids, plan::BufferKind kind) const 
 }
 
 int BufferTable::read_by(const plan::Action& action, plan::BufferKind kind) const {
-  return only(action.reads, kind);
+  return only(action.reads, kind, false);
 }
 
-int BufferTable::allocated_by(const plan::Action& action, plan::BufferKind kind) const {
-  return only(action.allocates, kind);
+int BufferTable::allocated_by(const plan::Action& action, plan::BufferKind kind, bool to_shared) const {
+  return only(action.allocates, kind, to_shared);
 }
 
 void BufferTable::put(int buffer, BufferValue value) {
@@ -67,9 +68,12 @@ const T& BufferTable::get(int buffer) const {
   return *value;
 }
 
-nn::Boundary BufferTable::boundary(int buffer) const {
+nn::Boundary BufferTable::boundary(const plan::Action& action, plan::BufferKind kind) const {
   const std::lock_guard lock(mutex_);
-  return get<nn::Boundary>(buffer);
+  nn::Boundary out;
+  for (const int buffer : action.reads)
+    if (stage_.buffers.at(buffer).kind == kind) out = nn::joined(std::move(out), get<nn::Boundary>(buffer));
+  return out;
 }
 
 nn::Batch BufferTable::batch(int buffer) const {
@@ -95,22 +99,12 @@ void BufferTable::free(const std::vector<int>& buffers) {
   }
 }
 
-int BufferTable::num_alive() const {
-  return static_cast<int>(alive().size());
-}
-
 std::vector<int> BufferTable::alive() const {
   const std::lock_guard lock(mutex_);
   std::vector<int> out;
   for (std::size_t i = 0; i < alive_.size(); ++i)
     if (alive_[i]) out.push_back(static_cast<int>(i));
   return out;
-}
-
-void BufferTable::clear() {
-  const std::lock_guard lock(mutex_);
-  std::fill(alive_.begin(), alive_.end(), 0);
-  for (BufferValue& value : values_) value = std::monostate{};
 }
 
 }  // namespace trireme::parallel

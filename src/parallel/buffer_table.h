@@ -20,22 +20,22 @@ class BufferTable {
  public:
   explicit BufferTable(const plan::StagePlan& stage);
 
-  // The one buffer of this kind among an action's reads (or allocates); -1: none. A bug when there are several.
+  // The one buffer of this kind among an action's reads; -1: none. A bug when there are several.
   int read_by(const plan::Action& action, plan::BufferKind kind) const;
-  int allocated_by(const plan::Action& action, plan::BufferKind kind) const;
+  // Likewise among its allocates, of those that hold what goes to the shared expert or of the others.
+  int allocated_by(const plan::Action& action, plan::BufferKind kind, bool to_shared = false) const;
 
   void put(int buffer, BufferValue value);  // must not be alive
-  nn::Boundary boundary(int buffer) const;  // shares the tensors; boundary and gradient buffers
+  // All buffers of this kind (boundary or gradient) that an action reads, together; shares the tensors. Empty: it reads none.
+  nn::Boundary boundary(const plan::Action& action, plan::BufferKind kind) const;
   nn::Batch batch(int buffer) const;
   SegmentGraph take_graph(int buffer);  // the buffer stays allocated, empty, until it is freed
   void free(const std::vector<int>& buffers);
 
-  int num_alive() const;
   std::vector<int> alive() const;
-  void clear();  // after a failure
 
  private:
-  int only(const std::vector<int>& ids, plan::BufferKind kind) const;
+  int only(const std::vector<int>& ids, plan::BufferKind kind, bool to_shared) const;
   template <class T>
   const T& get(int buffer) const;
 

@@ -140,9 +140,4 @@ int ExpertExchange::num_remembered() const {
   return static_cast<int>(trips_.size());
 }
 
-void ExpertExchange::clear() {
-  const std::lock_guard lock(mutex_);
-  trips_.clear();
-}
-
 }  // namespace trireme::parallel

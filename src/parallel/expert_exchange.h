@@ -33,7 +33,6 @@ class ExpertExchange {
   nn::Boundary run(const plan::Action& action, const nn::Boundary& in, bool keep, comm::PhaseLog* log = nullptr);
 
   int num_remembered() const;
-  void clear();
 
  private:
   struct Trip;  // of a micro-batch through a layer

@@ -19,8 +19,7 @@ using plan::BufferKind;
 // The segments of a layer after this one, in order.
 std::vector<Segment> later_segments(const model::ModelSpec& spec, Segment segment, int layer) {
   if (layer < 0) return {};
-  std::vector<Segment> all = spec.is_moe(layer) ? std::vector{Segment::attention, Segment::experts, Segment::combine}
-                                                : std::vector{Segment::attention, Segment::mlp};
+  std::vector<Segment> all = model::computing_segments(spec, layer);
   all.erase(all.begin(), std::find(all.begin(), all.end(), segment) + 1);
   return all;
 }
@@ -117,20 +116,27 @@ void TensorRunner::run(const plan::Action& action) {
 }
 
 nn::Boundary TensorRunner::read(const plan::Action& action, BufferKind kind) const {
-  const int buffer = buffers_.read_by(action, kind);
-  if (buffer < 0) return {};
-  nn::Boundary value = buffers_.boundary(buffer);
+  nn::Boundary value = buffers_.boundary(action, kind);
   if (!context_.device.is_cpu()) {
     const Stream stream = Stream::current(context_.device);
-    for (const nn::Field f : {nn::Field::x, nn::Field::normed, nn::Field::rows, nn::Field::scores, nn::Field::shared})
-      stream.keep_alive(nn::field(value, f));
+    for (const nn::Field f : nn::tensor_fields) stream.keep_alive(nn::field(value, f));
   }
   return value;
 }
 
+void TensorRunner::write(const plan::Action& action, BufferKind kind, nn::Boundary value) {
+  if (const int buffer = buffers_.allocated_by(action, kind, /*to_shared=*/true); buffer >= 0) {
+    const nn::Field f = kind == BufferKind::boundary ? nn::Field::normed : nn::Field::shared;
+    nn::Boundary to_shared;
+    nn::field(to_shared, f) = std::exchange(nn::field(value, f), at::Tensor());
+    buffers_.put(buffer, std::move(to_shared));
+  }
+  if (const int buffer = buffers_.allocated_by(action, kind); buffer >= 0) buffers_.put(buffer, std::move(value));
+}
+
 void TensorRunner::drop_dead_fields(nn::Boundary& out, Segment segment, int layer) const {
   const auto later = later_segments(model_.spec(), segment, layer);
-  for (const nn::Field f : {nn::Field::x, nn::Field::normed, nn::Field::rows, nn::Field::scores, nn::Field::shared}) {
+  for (const nn::Field f : nn::tensor_fields) {
     bool alive = f == nn::Field::x;  // the residual stream reaches the next layer
     for (const Segment s : later) {
       const auto fields = nn::fields_read(model_.spec(), s, layer);
@@ -175,7 +181,7 @@ void TensorRunner::forward(const plan::Action& action) {
     if (saved >= 0) graph.close(out, written);
   }
   totals_.add_outputs(action.segment, action.layer, out);
-  if (const int buffer = buffers_.allocated_by(action, BufferKind::boundary); buffer >= 0) {
+  if (buffers_.allocated_by(action, BufferKind::boundary) >= 0) {
     nn::Boundary result = std::move(in);
     for (const nn::Field f : written)
       nn::field(result, f) = nn::field(out, f).defined() ? nn::field(out, f).detach() : at::Tensor();
@@ -184,16 +190,14 @@ void TensorRunner::forward(const plan::Action& action) {
     if (action.segment == Segment::attention && out.routing && !exchange_)
       result.received_counts_PE = out.routing->counts_E;
     drop_dead_fields(result, action.segment, action.layer);
-    buffers_.put(buffer, std::move(result));
+    write(action, BufferKind::boundary, std::move(result));
   }
   if (saved >= 0) buffers_.put(saved, std::move(graph));
 }
 
 void TensorRunner::backward(const plan::Action& action) {
   SegmentGraph graph = buffers_.take_graph(buffers_.read_by(action, BufferKind::saved));
-  nn::Boundary gradient = graph.backward(read(action, BufferKind::gradient), totals_.loss_seeds());
-  if (const int buffer = buffers_.allocated_by(action, BufferKind::gradient); buffer >= 0)
-    buffers_.put(buffer, std::move(gradient));
+  write(action, BufferKind::gradient, graph.backward(read(action, BufferKind::gradient), totals_.loss_seeds()));
 }
 
 void TensorRunner::all_to_all(const plan::Action& action) {

@@ -33,6 +33,8 @@ class TensorRunner : public SegmentRunner {
   void finish(const plan::Action& action);  // optimizer
 
   nn::Boundary read(const plan::Action& action, plan::BufferKind kind) const;  // empty where the action reads none
+  // Into the buffers of this kind that the action allocates, if any.
+  void write(const plan::Action& action, plan::BufferKind kind, nn::Boundary value);
   // Drops from a segment's output what no later segment of the layer reads.
   void drop_dead_fields(nn::Boundary& out, model::Segment segment, int layer) const;
 

@@ -104,7 +104,8 @@ double DeviceCurves::segment_factor(const std::string& segment, const std::strin
   for (const SegmentTable& t : segments_)
     for (std::size_t i = 0; i < t.factor.size(); ++i)
       if (t.segment[i] == segment && t.layer[i] == layer && t.pass[i] == pass) return t.factor[i];
-  return 1;
+  // Where a platform file or a model knows no shared expert by itself, `experts` computes alike (or it was a part of them).
+  return segment == "shared" ? segment_factor("experts", layer, pass) : 1;
 }
 
 BytesPerSecond DeviceCurves::memory(MemoryUse use, double bytes) const {

@@ -20,7 +20,7 @@ class DeviceCurves {
   FlopsPerSecond grouped_gemm(double rows_per_group, double n, double k, double groups) const;
   FlopsPerSecond attention(double sequence, double heads, double head_dim, bool backward) const;
   BytesPerSecond memory(MemoryUse use, double bytes) const;
-  // Of a whole segment over its operators' sum (SegmentTable); 1 where none was measured.
+  // Of a whole segment over its operators' sum (SegmentTable). Where none was measured: of `shared` that of `experts`, else 1.
   double segment_factor(const std::string& segment, const std::string& layer, const std::string& pass) const;
   Seconds launch() const { return launch_; }
   FlopsPerSecond peak() const { return peak_; }  // of the whole device

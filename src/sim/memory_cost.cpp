@@ -78,13 +78,6 @@ double stream_bytes(const plan::RunSpec& run, const model::SegmentShape& shape) 
   return static_cast<double>(shape.tokens()) * run.model.hidden * size_of(run.device.dtype);
 }
 
-// What passes an exchange untouched: the residual stream, and the shared expert's input or output (whose gradient, after
-// combine, is the residual's own).
-double passing_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, Segment exchange, bool gradient) {
-  const bool shared = run.model.moe.shared_ffn > 0 && !(gradient && exchange == Segment::combine);
-  return stream_bytes(run, shape) * (shared ? 2 : 1);
-}
-
 }  // namespace
 
 double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const Buffer& b) {
@@ -93,15 +86,17 @@ double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, 
     return static_cast<double>(shape.tokens()) * (4 * 8 + 4);
   if (b.segment == Segment::none) return stream_bytes(run, shape);
   if (b.message) {
-    // Received rows and, to the experts and back, their scores; the residual stream and the shared expert's part pass
-    // through, held by this buffer once the one before is freed.
+    // Received rows and, to the experts and back, their scores; the residual stream passes through, held by this buffer
+    // once the one before is freed.
     const double rows = static_cast<double>(shape.rows_received) * run.model.hidden * size;
     const double scores = b.segment == Segment::dispatch
                               ? static_cast<double>(shape.rows_received) * size_of(accumulate_dtype(run.device.dtype))
                               : 0;
-    return rows + scores + passing_bytes(run, shape, b.segment, b.kind == BufferKind::gradient);
+    return rows + scores + stream_bytes(run, shape);
   }
   const model::SegmentMemory memory = model::segment_memory(run.model, b.segment, b.layer, shape);
+  // The gradient of the shared expert's output is the residual's own.
+  if (b.to_shared) return b.kind == BufferKind::boundary ? memory.to_shared.value : 0;
   switch (b.kind) {
     case BufferKind::boundary: return memory.boundary.value;
     case BufferKind::saved: return memory.saved.value;
@@ -116,10 +111,9 @@ double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, 
 double workspace_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const plan::StagePlan& stage,
                        const plan::Action& a) {
   if (a.kind == ActionKind::forward) return model::segment_memory(run.model, a.segment, a.layer, shape).forward_workspace.value;
-  // What passes through is one tensor in the buffer that is freed and in the one that is filled: while both are alive it
-  // is counted twice, and taken off here.
-  if (a.kind == ActionKind::all_to_all)
-    return -passing_bytes(run, shape, a.segment, a.pass == plan::Pass::backward);
+  // The residual stream passes through as one tensor in the buffer that is freed and in the one that is filled: while both
+  // are alive it is counted twice, and taken off here.
+  if (a.kind == ActionKind::all_to_all) return -stream_bytes(run, shape);
   if (a.kind == ActionKind::backward) {
     const double workspace = model::segment_memory(run.model, a.segment, a.layer, shape).backward_workspace.value;
     const bool passes = a.segment == Segment::experts || a.segment == Segment::combine;

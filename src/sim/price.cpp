@@ -177,7 +177,7 @@ class Pricer {
   }
 
   double bytes(const plan::Buffer& b) {
-    const auto key = std::make_tuple(b.kind, b.segment, b.message, b.layer >= 0 && run_.model.is_moe(b.layer));
+    const auto key = std::make_tuple(b.kind, b.segment, b.message, b.to_shared, b.layer >= 0 && run_.model.is_moe(b.layer));
     const auto [at, fresh] = bytes_.try_emplace(key, 0);
     if (fresh) at->second = buffer_bytes(run_, shape_, b);
     return at->second;
@@ -201,7 +201,7 @@ class Pricer {
   model::SegmentShape shape_;
   std::vector<ExchangeCost> exchanges_;  // by stage; none where nothing is exchanged
   std::map<Key, double> seconds_, workspace_;
-  std::map<std::tuple<plan::BufferKind, Segment, bool, bool>, double> bytes_;
+  std::map<std::tuple<plan::BufferKind, Segment, bool, bool, bool>, double> bytes_;
 };
 
 }  // namespace

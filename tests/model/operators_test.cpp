@@ -34,14 +34,8 @@ template <class Visit>
 void each_segment(const ModelSpec& s, const Visit& visit) {
   visit(Segment::embed, -1);
   for (int layer = 0; layer < s.num_layers; ++layer) {
-    visit(Segment::attention, layer);
-    if (!s.is_moe(layer)) {
-      visit(Segment::mlp, layer);
-      continue;
-    }
-    visit(Segment::dispatch, layer);
-    visit(Segment::experts, layer);
-    visit(Segment::combine, layer);
+    for (const Segment segment : computing_segments(s, layer)) visit(segment, layer);
+    if (s.is_moe(layer)) visit(Segment::dispatch, layer);
   }
   visit(Segment::head, -1);
 }
@@ -105,7 +99,28 @@ TEST(SegmentMemory, GrowsWithTheRowsReceived) {
   // A row more: its input and score, and gate and up of 24.
   EXPECT_EQ((twice.saved - even.saved).value, 1024 * (64 + 1 + 48) * 4);
   shape.rows_received = 0;
-  EXPECT_GT(segment_memory(s, Segment::experts, 1, shape).saved.value, 0);  // the shared expert's
+  EXPECT_EQ(segment_memory(s, Segment::experts, 1, shape).saved.value, 0);
+}
+
+// 512 tokens, hidden 64, a shared expert of 40: its input (which attention gives beside its boundary), gate and up.
+TEST(SegmentMemory, SharedExpertByHand) {
+  ModelSpec s = spec_with_everything();
+  const SegmentMemory m = segment_memory(s, Segment::shared, 1, shape_of(s));
+  EXPECT_EQ(m.boundary.value, 512 * 64 * 4);
+  EXPECT_EQ(m.saved.value, 512 * (64 + 2 * 40) * 4);
+  EXPECT_EQ(m.input_gradient.value, 512 * 64 * 4);
+  EXPECT_EQ(segment_memory(s, Segment::attention, 1, shape_of(s)).to_shared.value, 512 * 64 * 4);
+  s.moe.shared_ffn = 0;
+  EXPECT_EQ(segment_memory(s, Segment::attention, 1, shape_of(s)).to_shared.value, 0);
+}
+
+TEST(ComputingSegments, AreThoseOfTheLayersKind) {
+  ModelSpec s = spec_with_everything();
+  using enum Segment;
+  EXPECT_EQ(computing_segments(s, 0), (std::vector{attention, mlp}));
+  EXPECT_EQ(computing_segments(s, 1), (std::vector{attention, shared, experts, combine}));
+  s.moe.shared_ffn = 0;
+  EXPECT_EQ(computing_segments(s, 1), (std::vector{attention, experts, combine}));
 }
 
 }  // namespace

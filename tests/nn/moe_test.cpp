@@ -121,6 +121,38 @@ TEST_P(Moe, MoreExpertsThanTokens) {
   EXPECT_GE(without_rows, 3 * 10);  // six rows at most, three matrices each
 }
 
+// Where the routed experts give nothing, a shared expert is a dense layer of the same weights, forward and backward.
+TEST_P(Moe, ASharedExpertAloneIsADenseLayer) {
+  model::ModelSpec sparse = tiny_spec();
+  sparse.num_layers = 1;
+  sparse.num_dense_layers = 0;
+  sparse.moe.shared_ffn = sparse.dense_ffn;
+  model::ModelSpec dense = sparse;
+  dense.num_dense_layers = 1;
+  auto a = make_model(sparse, at::kDouble, reference()), b = make_model(dense, at::kDouble, reference());
+  // Of the dense layer's parameters that which plays its part in the other; all but the feed-forward's have its name.
+  const auto counterpart = [&](const Parameter& of) -> Parameter& {
+    std::string name = of.name;
+    if (const auto at = name.find(".mlp."); at != std::string::npos) name.replace(at, 5, ".shared.");
+    for (Parameter* p : a->parameters())
+      if (p->name == name) return *p;
+    throw std::logic_error(name);
+  };
+  {
+    at::NoGradGuard no_grad;
+    for (Parameter* p : a->parameters())
+      if (p->name == "layers.0.experts.down.weight") p->value.zero_();
+    for (Parameter* p : b->parameters()) p->value.copy_(counterpart(*p).value);
+  }
+  const Batch batch = make_batch(2, 9, sparse.vocab_size);
+  const double loss = forward_backward(*b, batch, 1.0).loss;
+  EXPECT_NEAR(forward_backward(*a, batch, 1.0).loss, loss, 1e-13 * std::abs(loss));
+  for (Parameter* p : b->parameters()) {
+    EXPECT_GT(p->grad.norm().item<double>(), 0) << p->name;
+    EXPECT_LE(relative_error(counterpart(*p).grad, p->grad), 1e-12) << p->name;
+  }
+}
+
 // A host that no row was sent to: the graph's edges stay, and the gradients of nothing are nothing.
 TEST_P(Moe, NoRowsAtAll) {
   const model::ModelSpec spec = tiny_spec();

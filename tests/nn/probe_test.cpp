@@ -30,7 +30,7 @@ TEST(SegmentProbe, MeasuresOneLayerOfEachKindAndTheEnds) {
   const model::SegmentShape shape{.sequences = 1, .sequence_length = 16, .rows_sent = 32, .rows_received = 32, .local_experts = 4};
   const std::vector<std::pair<Segment, int>> expected = {
       {Segment::embed, -1}, {Segment::attention, 1}, {Segment::mlp, 1},   {Segment::attention, 2},
-      {Segment::experts, 2}, {Segment::combine, 2},   {Segment::head, -1}};
+      {Segment::shared, 2},  {Segment::experts, 2},   {Segment::combine, 2}, {Segment::head, -1}};
   EXPECT_EQ(places(probe_segments(spec, shape, {.quick = true})), expected);
 }
 
@@ -39,7 +39,8 @@ TEST(SegmentProbe, TakesTheRowsOfAnExpertParallelRank) {
   const model::ModelSpec spec = tiny(0);
   const model::SegmentShape shape{.sequences = 1, .sequence_length = 16, .rows_sent = 32, .rows_received = 33, .local_experts = 2, .ep = 2};
   const std::vector<std::pair<Segment, int>> expected = {
-      {Segment::embed, -1}, {Segment::attention, 0}, {Segment::experts, 0}, {Segment::combine, 0}, {Segment::head, -1}};
+      {Segment::embed, -1},  {Segment::attention, 0}, {Segment::shared, 0},
+      {Segment::experts, 0}, {Segment::combine, 0},   {Segment::head, -1}};
   EXPECT_EQ(places(probe_segments(spec, shape, {.quick = true})), expected);
 }
 

@@ -37,18 +37,41 @@ TEST(BufferTable, HoldsWhatIsPutUntilItIsFreed) {
   boundary.x_TD = at::ones({2, 2});
   const c10::weak_intrusive_ptr<c10::StorageImpl> storage(boundary.x_TD.storage().getWeakStorageImpl());
   table.put(0, std::move(boundary));
-  EXPECT_TRUE(table.boundary(0).x_TD.equal(at::ones({2, 2})));
+  EXPECT_TRUE(table.boundary({.reads = {0}}, plan::BufferKind::boundary).x_TD.equal(at::ones({2, 2})));
   EXPECT_THAT(table.alive(), ::testing::ElementsAre(0));
   boundary = {};
   table.free({0});
-  EXPECT_EQ(table.num_alive(), 0);
+  EXPECT_THAT(table.alive(), ::testing::IsEmpty());
   EXPECT_TRUE(storage.expired());
+}
+
+TEST(BufferTable, WhatAnActionReadsComesTogether) {
+  plan::StagePlan stage = two_buffers();
+  stage.buffers[1] = stage.buffers[0];
+  stage.buffers[1].to_shared = true;
+  BufferTable table(stage);
+  const plan::Action writer{.allocates = {0, 1}}, reader{.reads = {0, 1}};
+  const int rest = table.allocated_by(writer, plan::BufferKind::boundary);
+  const int to_shared = table.allocated_by(writer, plan::BufferKind::boundary, /*to_shared=*/true);
+  EXPECT_EQ(rest, 0);
+  EXPECT_EQ(to_shared, 1);
+  nn::Boundary x, normed;
+  x.x_TD = at::ones({2, 2});
+  normed.normed_TD = at::zeros({2, 2});
+  table.put(rest, x);
+  table.put(to_shared, normed);
+  const nn::Boundary both = table.boundary(reader, plan::BufferKind::boundary);
+  EXPECT_TRUE(both.x_TD.is_same(x.x_TD) && both.normed_TD.is_same(normed.normed_TD));
+  EXPECT_FALSE(table.boundary(reader, plan::BufferKind::gradient).x_TD.defined());
+  table.free({1});
+  table.put(to_shared, x);
+  EXPECT_THAT(bug_of([&] { table.boundary(reader, plan::BufferKind::boundary); }), HasSubstr("two boundaries have"));
 }
 
 TEST(BufferTable, MisuseNamesTheBuffer) {
   const plan::StagePlan stage = two_buffers();
   BufferTable table(stage);
-  EXPECT_THAT(bug_of([&] { table.boundary(0); }),
+  EXPECT_THAT(bug_of([&] { table.boundary({.reads = {0}}, plan::BufferKind::boundary); }),
               HasSubstr("boundary attention mb 1 layer 2 is read but not allocated"));
   EXPECT_THAT(bug_of([&] { table.free({1}); }), HasSubstr("saved experts mb 1 layer 2 is freed but not allocated"));
   table.put(0, nn::Boundary{});

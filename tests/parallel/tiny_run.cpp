@@ -146,6 +146,7 @@ Trace run_single(const plan::RunSpec& run, const TinyOptions& options, int cuts)
         of_layer.resize(b.routing->counts_E.size());
         for (std::size_t e = 0; e < of_layer.size(); ++e) of_layer[e] += static_cast<double>(b.routing->counts_E[e]);
         b.received_counts_PE = b.routing->counts_E;
+        if (spec.moe.shared_ffn > 0) b = model.forward(Segment::shared, layer, b, batch);
         b = model.forward(Segment::experts, layer, b, batch);
         b = model.forward(Segment::combine, layer, b, batch);
       }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <nlohmann/json.hpp>
 
@@ -15,11 +16,11 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-RunSpec small_run(int layers = 4) {
+RunSpec small_run(int layers = 4, int shared_ffn = 0) {
   RunSpec run;
   run.model = {.vocab_size = 99, .hidden = 32, .num_layers = layers, .num_dense_layers = 1, .dense_ffn = 48,
                .attention = {.num_heads = 4, .num_kv_heads = 2, .head_dim = 8},
-               .moe = {.num_experts = 8, .expert_ffn = 16, .router = {.top_k = 2}}};
+               .moe = {.num_experts = 8, .expert_ffn = 16, .shared_ffn = shared_ffn, .router = {.top_k = 2}}};
   run.batch = {.sequence_length = 16, .micro_batch = 1, .global_batch = 48};
   run.layout.bucket_MiB = 0.01;
   return run;
@@ -36,7 +37,7 @@ TEST(Plan, IsRightInEveryLayout) {
     for (const Mesh& mesh : {Mesh{1, 1, 1}, Mesh{2, 1, 1}, Mesh{1, 3, 1}, Mesh{1, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 4, 2},
                             Mesh{2, 4, 4}, Mesh{4, 1, 1}, Mesh{4, 8, 8}, Mesh{3, 6, 2}})
       for (const bool tied : {false, true}) {
-        RunSpec run = small_run();
+        RunSpec run = small_run(4, /*shared_ffn=*/tied ? 12 : 0);
         run.model.tied_embeddings = tied;
         run.layout.schedule = schedule;
         const Plan plan = make_training_plan(run, mesh);
@@ -116,10 +117,77 @@ TEST(Plan, CountsItsMessages) {
   for (const Action& a : plan.stages[0].actions) EXPECT_FALSE(a.kind == ActionKind::reduce && a.group == Axis::edp);
 }
 
+// What an action has waited for when it starts: its own waits, what its lane has done before, and theirs in turn.
+std::set<int> waited_for(const StagePlan& stage, int action) {
+  std::set<int> all;
+  std::vector<int> open = {action};
+  while (!open.empty()) {
+    const Action& a = stage.actions[open.back()];
+    open.pop_back();
+    std::vector<int> direct = a.waits;
+    for (int i = a.id - 1; i >= 0; --i)
+      if (stage.actions[i].lane == a.lane) {
+        direct.push_back(i);
+        break;
+      }
+    for (const int wait : direct)
+      if (all.insert(wait).second) open.push_back(wait);
+  }
+  return all;
+}
+
+TEST(Plan, TheSharedExpertWaitsForNoMessageOfItsLayer) {
+  // Three MoE layers on one stage, one micro-batch: attention, dispatch, shared, experts, combine; and back.
+  RunSpec run = small_run(3, /*shared_ffn=*/12);
+  run.model.num_dense_layers = 0;
+  run.batch.global_batch = 2;
+  const Plan plan = make_training_plan(run, {1, 2, 2});
+  ASSERT_THAT(problems(plan), IsEmpty());
+  const StagePlan& stage = plan.stages[0];
+  for (const Plan& p : {plan, make_evaluation_plan(run, {1, 2, 2}, 1)}) {
+    std::string forward, backward;
+    for (const Action& a : p.stages[0].actions) {
+      if (a.layer != 1) continue;
+      const std::string name = std::string(a.kind == ActionKind::all_to_all ? ">" : "") + model::name_of(a.segment) + " ";
+      (a.pass == Pass::forward ? forward : backward) += name;
+    }
+    EXPECT_EQ(forward, "attention >dispatch shared experts >combine combine ");
+    EXPECT_EQ(backward, p.schedule.forward_only ? "" : "combine >combine shared experts >dispatch attention ");
+  }
+  int found = 0;
+  for (const Action& a : stage.actions) {
+    if (a.segment != Segment::shared) continue;
+    ++found;
+    for (const int id : waited_for(stage, a.id)) {
+      const Action& before = stage.actions[id];
+      const bool same = before.layer == a.layer && before.pass == a.pass && before.kind == ActionKind::all_to_all;
+      EXPECT_FALSE(same) << describe(a) << " waits for " << describe(before);
+    }
+    // And experts for nothing more than their message: the shared expert's input and output go past it.
+    const auto next = std::find_if(stage.actions.begin() + a.id, stage.actions.end(),
+                                   [](const Action& other) { return other.segment == Segment::experts; });
+    ASSERT_NE(next, stage.actions.end());
+    const Action& experts = *next;
+    ASSERT_EQ(experts.waits.size(), 1u);
+    EXPECT_EQ(stage.actions[experts.waits[0]].kind, ActionKind::all_to_all);
+    for (const int buffer : experts.reads) EXPECT_NE(stage.buffers[buffer].segment, Segment::shared);
+  }
+  EXPECT_EQ(found, 3 * 2);
+}
+
+// A plan file of before knows no `to_shared`, and none is written where there is no shared expert: the plan's hash and
+// its files are what they were.
+TEST(Plan, SaysNothingOfASharedExpertThatIsNotThere) {
+  const std::string none = nlohmann::json(make_training_plan(small_run(), {2, 4, 2})).dump();
+  EXPECT_EQ(none.find("shared"), std::string::npos);
+  const Plan with = make_training_plan(small_run(4, 12), {2, 4, 2});
+  EXPECT_EQ(nlohmann::json::parse(nlohmann::json(with).dump()).get<Plan>(), with);
+}
+
 TEST(Plan, BucketsHoldEveryParameterOfTheRankOnce) {
   for (const bool tied : {false, true})
     for (const Mesh& mesh : {Mesh{1, 1, 1}, Mesh{2, 2, 2}, Mesh{1, 4, 2}}) {
-      RunSpec run = small_run();
+      RunSpec run = small_run(4, /*shared_ffn=*/tied ? 12 : 0);
       run.model.tied_embeddings = tied;
       double expected = 0;  // model::parameters, experts divided over ep, and the copy of a tied matrix on the last stage
       for (const auto& p : model::parameters(run.model)) expected += double(p.count()) / (p.expert >= 0 ? mesh.ep : 1);

@@ -44,6 +44,8 @@ TEST(DeviceCurves, TakesSegmentFactorsOfTheNearestThreads) {
   EXPECT_EQ(DeviceCurves(d, DType::float32, 2).segment_factor("experts", "moe", "forward"), 2);
   EXPECT_EQ(DeviceCurves(d, DType::float32, 16).segment_factor("experts", "moe", "forward"), 9);
   EXPECT_EQ(DeviceCurves(d, DType::float32, 2).segment_factor("experts", "moe", "backward"), 1);   // none was measured
+  // Files of before measured the shared expert within the experts: the sum of both stays what it was.
+  EXPECT_EQ(DeviceCurves(d, DType::float32, 2).segment_factor("shared", "moe", "forward"), 2);
   EXPECT_EQ(DeviceCurves(d, DType::bfloat16, 2).segment_factor("experts", "moe", "forward"), 1);
 }
 

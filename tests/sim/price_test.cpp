@@ -209,6 +209,33 @@ TEST_F(Price, WhatPassesAnExchangeIsCountedOnce) {
   }
 }
 
+TEST_F(Price, TheSharedExpertsInputIsABufferOfItsOwn) {
+  run_.model.moe.shared_ffn = 5;
+  plan_ = plan::make_training_plan(run_, mesh_);
+  const Priced priced = price(plan_, run_, platform_);
+  const plan::StageCosts& costs = priced.costs.stages[1];
+  int found = 0;
+  for (const plan::Action& a : plan_.stages[1].actions) {
+    if (a.mb != 0) continue;
+    for (const int b : a.allocates) {
+      const plan::Buffer& buffer = plan_.stages[1].buffers[b];
+      if (!buffer.to_shared && buffer.segment != model::Segment::shared) continue;
+      ++found;
+      // 16 tokens x 8 wide in float32 each way; kept: the input, and gate and up of 5. What comes to its backward is the
+      // residual's gradient, which another buffer holds.
+      const double expected = buffer.kind == plan::BufferKind::saved             ? 16 * (8 + 2 * 5) * 4
+                              : buffer.to_shared && a.pass == model::Pass::backward ? 0
+                                                                                    : 512;
+      EXPECT_EQ(costs.buffer_bytes[b], expected) << plan::describe(a);
+    }
+    // The messages carry none of it.
+    if (a.kind == ActionKind::all_to_all) EXPECT_EQ(costs.action_workspace_bytes[a.id], -512);
+  }
+  EXPECT_EQ(found, 5);  // input, output, saved; gradients of output and input
+  const Predicted p = predict(plan_, run_, platform_);
+  EXPECT_NEAR(p.prediction.memory[1].points.back().bytes, costs.constant_bytes, 1e-3);
+}
+
 TEST(ThreadsOfRank, ShareTheCores) {
   platform::PlatformSpec p = flat_platform();  // 4 cores
   plan::RunSpec r = run();

@@ -43,6 +43,41 @@ TEST(Simulate, AMessageAddsItsTimeToTheCriticalPath) {
   EXPECT_NEAR(simulate(p.plan, p.costs).step_s, 1 + 0.25 + 1 + 2 + 0.25 + 2, 1e-12);
 }
 
+TEST(Simulate, ASharedExpertHidesTheMessagesThatTakeLonger) {
+  plan::RunSpec run;
+  run.model = {.vocab_size = 50, .hidden = 8, .num_layers = 1, .attention = {.num_heads = 2, .num_kv_heads = 1, .head_dim = 4},
+               .moe = {.num_experts = 4, .expert_ffn = 6, .shared_ffn = 6, .router = {.top_k = 2}}};
+  run.batch = {.sequence_length = 16, .micro_batch = 1, .global_batch = 2};
+  const plan::Plan plan = plan::make_training_plan(run, {.pp = 1, .dp = 2, .ep = 2});
+  // Forward: attention 1, shared 2, experts 4, combine 1, head 1; twice that backward (the head's is in its forward);
+  // all else takes no time. `inside`: the experts compute the shared one, too, as they would after their message.
+  const auto step = [&](double message, bool inside) {
+    plan::StageCosts costs;
+    for (const plan::Action& a : plan.stages[0].actions) {
+      const double passes = a.pass == plan::Pass::forward ? 1 : 2;
+      double s = 0;
+      switch (a.segment) {
+        case plan::Segment::attention: s = 1; break;
+        case plan::Segment::shared: s = inside ? 0 : 2; break;
+        case plan::Segment::experts: s = inside ? 6 : 4; break;
+        case plan::Segment::combine: s = 1; break;
+        case plan::Segment::head: s = a.pass == plan::Pass::forward ? 1 : 0; break;
+        default: break;
+      }
+      costs.action_s.push_back(a.kind == plan::ActionKind::all_to_all ? message : passes * s);
+    }
+    return simulate(plan, {.stages = {costs}}, {.memory = false}).step_s;
+  };
+  // Compute is 3 x 8 + 1, and four messages.
+  EXPECT_NEAR(step(0, true), 25, 1e-9);
+  EXPECT_NEAR(step(0, false), 25, 1e-9);
+  EXPECT_NEAR(step(5, true), 25 + 4 * 5, 1e-9);
+  // Dispatch's message of 5 hides the 2 of the shared expert, combine's backward message its 4.
+  EXPECT_NEAR(step(5, false), 25 + 4 * 5 - 2 - 4, 1e-9);
+  // Of 3 only 3 can hide in the backward.
+  EXPECT_NEAR(step(3, false), 25 + 4 * 3 - 2 - 3, 1e-9);
+}
+
 TEST(Simulate, SendAndReceiveEndTogetherAndAWaitIsInsideTheSpan) {
   const SlotPlan p = slot_plan(gpipe(2, 1), 1, 2, 0.25);
   const SimResult r = simulate(p.plan, p.costs);

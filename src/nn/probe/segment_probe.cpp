@@ -143,15 +143,9 @@ class SegmentWork::Prober {
   std::vector<SegmentCall> calls() const {
     std::vector<SegmentCall> out = {{.segment = Segment::embed}};
     const Part p = part();
-    for (int layer = p.first_layer; layer < p.first_layer + p.num_layers; ++layer) {
-      out.push_back({.segment = Segment::attention, .layer = layer});
-      if (!spec_.is_moe(layer)) {
-        out.push_back({.segment = Segment::mlp, .layer = layer});
-        continue;
-      }
-      out.push_back({.segment = Segment::experts, .layer = layer});
-      out.push_back({.segment = Segment::combine, .layer = layer});
-    }
+    for (int layer = p.first_layer; layer < p.first_layer + p.num_layers; ++layer)
+      for (const Segment segment : model::computing_segments(spec_, layer))
+        out.push_back({.segment = segment, .layer = layer});
     out.push_back({.segment = Segment::head});
     return out;
   }

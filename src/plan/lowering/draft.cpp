@@ -39,15 +39,8 @@ Neighbours neighbours_of(const Schedule& schedule, int stage) {
 std::vector<Place> places(const model::ModelSpec& model, const Chunk& chunk) {
   std::vector<Place> out;
   if (chunk.embed) out.push_back({Segment::embed, -1});
-  for (int layer = chunk.first_layer; layer < chunk.first_layer + chunk.num_layers; ++layer) {
-    out.push_back({Segment::attention, layer});
-    if (model.is_moe(layer)) {
-      out.push_back({Segment::experts, layer});
-      out.push_back({Segment::combine, layer});
-    } else {
-      out.push_back({Segment::mlp, layer});
-    }
-  }
+  for (int layer = chunk.first_layer; layer < chunk.first_layer + chunk.num_layers; ++layer)
+    for (const Segment segment : model::computing_segments(model, layer)) out.push_back({segment, layer});
   if (chunk.head) out.push_back({Segment::head, -1});
   return out;
 }

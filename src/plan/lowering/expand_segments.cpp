@@ -23,6 +23,15 @@ std::vector<Slot> work(const std::vector<Slot>& row) {
   return out;
 }
 
+// A chunk's segments as its backward runs them: in reverse, but the shared expert before the routed ones again, so that it
+// computes while the message to these is on its way.
+std::vector<Place> backward_order(std::vector<Place> places) {
+  std::reverse(places.begin(), places.end());
+  for (std::size_t i = 1; i < places.size(); ++i)
+    if (places[i].segment == Segment::shared) std::swap(places[i - 1], places[i]);
+  return places;
+}
+
 }  // namespace
 
 Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, const std::vector<Chunk>& chunks,
@@ -53,10 +62,21 @@ Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, c
   for (int slot = 0; slot < static_cast<int>(row.size()); ++slot) {
     const auto [kind, mb, chunk, joined] = row[slot];
     const auto segments = places(model, chunks.at(chunk));
-    const int count = static_cast<int>(segments.size());
-    const auto buffer = [&, mb = mb, chunk = chunk](BufferKind what, const Place& place) {
-      return Buffer{.kind = what, .segment = place.segment, .mb = mb, .chunk = chunk, .layer = place.layer};
+    const auto buffer = [&, mb = mb, chunk = chunk](BufferKind what, const Place& place, bool to_shared = false) {
+      return Buffer{.kind = what, .segment = place.segment, .to_shared = to_shared, .mb = mb, .chunk = chunk, .layer = place.layer};
     };
+    const auto has_shared = [&](const Place& place) {
+      return place.layer >= 0 && model.is_moe(place.layer) && model.moe.shared_ffn > 0;
+    };
+    const auto consume = [](Action& a, int& input) {
+      if (input < 0) return;
+      a.reads.push_back(input);
+      a.frees.push_back(input);
+      input = -1;
+    };
+    // What goes to the shared expert, and then what comes from it: it stands beside the chain of the others, since it
+    // waits for none of their messages.
+    int beside = -1;
     // What a neighbouring chunk of this stage has left for this one.
     const auto from_chunk = [&, mb = mb](BufferKind what, int other, const Place& place) {
       const int found = d.find_buffer({.kind = what, .segment = place.segment, .mb = mb, .chunk = other, .layer = place.layer});
@@ -74,12 +94,12 @@ Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, c
       for (const Place& place : segments) {
         Action a{.kind = ActionKind::forward, .pass = Pass::forward, .segment = place.segment, .mb = mb,
                  .chunk = chunk, .layer = place.layer, .reads = {batch_buffer[mb]}};
-        if (previous >= 0) {
-          a.reads.push_back(previous);
-          a.frees.push_back(previous);
-        }
-        previous = -1;
-        if (place.segment != Segment::head) a.allocates.push_back(previous = d.add_buffer(buffer(BufferKind::boundary, place)));
+        int& chain = place.segment == Segment::shared ? beside : previous;
+        consume(a, chain);
+        if (place.segment == Segment::combine) consume(a, beside);
+        if (place.segment != Segment::head) a.allocates.push_back(chain = d.add_buffer(buffer(BufferKind::boundary, place)));
+        if (place.segment == Segment::attention && has_shared(place))
+          a.allocates.push_back(beside = d.add_buffer(buffer(BufferKind::boundary, place, /*to_shared=*/true)));
         if (!schedule.forward_only) a.allocates.push_back(d.add_buffer(buffer(BufferKind::saved, place)));
         d.actions.push_back(d.make(std::move(a), slot));
       }
@@ -89,21 +109,20 @@ Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, c
         incoming = from_chunk(BufferKind::gradient, local, places(model, chunks[local]).front());
       else if (!chunks[chunk].head)
         incoming = d.add_buffer(buffer(BufferKind::gradient, {}));
-      for (int i = count - 1; i >= 0; --i) {
-        const Place& place = segments[i];
+      for (const Place& place : backward_order(segments)) {
         Action a{.kind = ActionKind::backward, .pass = Pass::backward, .segment = place.segment, .mb = mb,
                  .chunk = chunk, .layer = place.layer, .reads = {batch_buffer[mb]}};
         const int saved = d.find_buffer(buffer(BufferKind::saved, place));
         TRIREME_CHECK(saved >= 0, "a backward before its forward");
         a.reads.push_back(saved);
         a.frees.push_back(saved);
-        if (incoming >= 0) {
-          a.reads.push_back(incoming);
-          a.frees.push_back(incoming);
-        }
-        incoming = -1;
+        int& chain = place.segment == Segment::shared ? beside : incoming;
+        consume(a, chain);
+        if (place.segment == Segment::attention) consume(a, beside);
         if (place.segment != Segment::embed)
-          a.allocates.push_back(incoming = d.add_buffer(buffer(BufferKind::gradient, place)));
+          a.allocates.push_back(chain = d.add_buffer(buffer(BufferKind::gradient, place)));
+        if (place.segment == Segment::combine && has_shared(place))
+          a.allocates.push_back(beside = d.add_buffer(buffer(BufferKind::gradient, place, /*to_shared=*/true)));
         d.actions.push_back(d.make(std::move(a), slot));
       }
     }

@@ -25,17 +25,23 @@ Draft add_expert_exchange(Draft d, int ep) {
         }))
       exchange = Segment::dispatch;
     if (exchange != Segment::none) {
-      const auto is_input = [&](int buffer) { return d.buffers[buffer].kind == kind; };
+      const auto is_input = [&](int buffer) {
+        return d.buffers[buffer].kind == kind && d.buffers[buffer].segment != Segment::shared;
+      };
       const auto read = std::find_if(a.reads.begin(), a.reads.end(), is_input);
       const int sent = *read;
       const int received = d.add_buffer({.kind = kind, .segment = exchange, .message = true, .mb = a.mb,
                                          .chunk = a.chunk, .layer = a.layer});
       *read = received;
       std::replace(a.frees.begin(), a.frees.end(), sent, received);
-      d.actions.push_back(d.make({.kind = ActionKind::all_to_all, .pass = a.pass, .segment = exchange, .mb = a.mb,
-                                  .chunk = a.chunk, .layer = a.layer, .lane = Lane::ep, .group = Axis::ep,
-                                  .reads = {sent}, .allocates = {received}, .frees = {sent}},
-                                 at.slot));
+      // The shared expert, before the others, reads no message: it computes while theirs is on its way.
+      const bool shared = !d.actions.empty() && a.segment == Segment::experts &&
+                          d.actions.back().action.segment == Segment::shared;
+      d.actions.insert(d.actions.end() - shared,
+                       d.make({.kind = ActionKind::all_to_all, .pass = a.pass, .segment = exchange, .mb = a.mb,
+                               .chunk = a.chunk, .layer = a.layer, .lane = Lane::ep, .group = Axis::ep,
+                               .reads = {sent}, .allocates = {received}, .frees = {sent}},
+                              at.slot));
     }
     d.actions.push_back(std::move(at));
   }

@@ -38,6 +38,22 @@ std::string describe(const Action& a) {
   return out;
 }
 
+void to_json(nlohmann::json& j, const Buffer& b) {
+  j = {{"kind", b.kind}, {"segment", b.segment}, {"message", b.message}, {"mb", b.mb}, {"chunk", b.chunk}, {"layer", b.layer}};
+  if (b.to_shared) j["to_shared"] = true;
+}
+
+void from_json(const nlohmann::json& j, Buffer& b) {
+  b = Buffer{};
+  j.at("kind").get_to(b.kind);
+  j.at("segment").get_to(b.segment);
+  j.at("message").get_to(b.message);
+  j.at("mb").get_to(b.mb);
+  j.at("chunk").get_to(b.chunk);
+  j.at("layer").get_to(b.layer);
+  b.to_shared = j.value("to_shared", false);
+}
+
 void to_json(nlohmann::json& j, const Action& a) {
   j = {{"id", a.id},       {"kind", a.kind},   {"pass", a.pass == Pass::forward ? "forward" : "backward"},
        {"lane", a.lane},   {"waits", a.waits}, {"reads", a.reads},

@@ -81,6 +81,8 @@ struct Buffer {
                                     // Segment::none: what came from the previous stage (boundary) or the next (gradient)
   bool message = false;             // of dispatch and combine: the received rows (else the computed ones); of a chunk:
                                     // what another stage sends
+  bool to_shared = false;           // what goes to the shared expert, past the messages: of attention's outputs its input,
+                                    // of the gradients that combine's backward makes its output's
   int mb = -1;
   int chunk = -1;
   int layer = -1;
