@@ -46,7 +46,7 @@ LayoutAnswer make_answer(const ChosenQuestion& chosen, const search::SearchResul
   const auto ready = shelf.get(s);
   a.schedule = ready->schedule;
   a.memory = search::memory_of(chosen.question, s, shelf);
-  const sim::StepModel step(s, ready->grid, chosen.question.target.memory);
+  const sim::StepModel step(s, ready->grid, chosen.question.target.kernels);
   sim::GridWorkspace workspace;
   step.evaluate(chosen.question.target.machine, workspace, true);
   const auto& begin = ready->grid->row_begin;

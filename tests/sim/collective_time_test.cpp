@@ -57,11 +57,11 @@ TEST(CollectiveTime, AMeshReachesPeersOverTheirOwnLinks) {
 TEST(CollectiveTime, AxesLieAsTheMeshSays) {
   plan::LayoutSpec l;
   l.pp = 2, l.dp = 4, l.cp = 2, l.tp = 2, l.ep = 4, l.etp = 2;
-  EXPECT_EQ(place_of(l, Axis::data).size, 8);  // dp x cp
-  EXPECT_EQ(place_of(l, Axis::data).stride, 2);
-  EXPECT_EQ(place_of(l, Axis::expert_data).size, 2);  // 16 ranks of a stage over ep x etp
-  EXPECT_EQ(place_of(l, Axis::expert_data).stride, 8);
-  EXPECT_EQ(place_of(l, Axis::pipeline).stride, 16);
+  EXPECT_EQ(place_of(l, Axis::dp).size, 8);  // dp x cp
+  EXPECT_EQ(place_of(l, Axis::dp).stride, 2);
+  EXPECT_EQ(place_of(l, Axis::edp).size, 2);  // 16 ranks of a stage over ep x etp
+  EXPECT_EQ(place_of(l, Axis::edp).stride, 8);
+  EXPECT_EQ(place_of(l, Axis::pp).stride, 16);
 }
 
 }  // namespace

@@ -29,15 +29,15 @@ Setting gpt(int layers = 4, int hidden = 1024, int heads = 16) {
 }
 
 // Its stack: scores stored, dropout; norm statistics are left out there.
-platform::MemoryProfile korthikanti() {
-  platform::MemoryProfile p;
+model::Kernels korthikanti() {
+  model::Kernels p;
   p.flash_attention = false;
   p.dropout = true;
   p.norm_statistics = false;
   return p;
 }
 
-double saved(const Setting& s, const platform::MemoryProfile& p, plan::RecomputeSet recompute = {}) {
+double saved(const Setting& s, const model::Kernels& p, plan::RecomputeSet recompute = {}) {
   return run_tape(layer_tape(s, p, memory_sizes(s, p, 1), 0, recompute)).saved;
 }
 
@@ -64,7 +64,7 @@ TEST(Activations, KorthikantisLayer) {
 TEST(States, MegatronsBytesAParameter) {
   Setting s = gpt();
   s.layout.dp = 4;
-  const platform::MemoryProfile p;
+  const model::Kernels p;
   WeightTable weights(s, p);
   const Piece all{.first_layer = 0, .num_layers = 4, .embed = true, .head = true};
   const StateBytes plain = state_bytes(weights, &all, 1, true);
@@ -84,7 +84,7 @@ TEST(States, MegatronsBytesAParameter) {
 TEST(OverTime, EachStageHoldsItsOwnInFlightMicroBatches) {
   Setting s = gpt(8);
   s.layout.pp = 4;
-  const platform::MemoryProfile p;
+  const model::Kernels p;
   const auto e = estimate_memory(s, plan::make_schedule("1f1b", 4, 16), p);
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(e.stages[i].chunks_in_flight, 4 - i);

@@ -17,8 +17,8 @@ using plan::Sharding;
 using sim::LayerTime;
 using sim::PassTime;
 
-LayerTime end_time(void (*add)(const sim::Setting&, sim::WorkList&), const sim::Setting& s, const sim::Machine& machine,
-                   sim::WorkList& works) {
+LayerTime end_time(void (*add)(const sim::Setting&, sim::OperatorList&), const sim::Setting& s, const sim::Machine& machine,
+                   sim::OperatorList& works) {
   works.size = 0;
   add(s, works);
   return sim::layer_time(works, s, machine, {}, false);
@@ -39,7 +39,7 @@ double seconds_of(const LayerTime& t, const sim::Machine& machine) {
 }  // namespace
 
 CoarseBounds::CoarseBounds(const Question& question)
-    : question_(question), setting_(question.base), frugal_(question.target.memory) {
+    : question_(question), setting_(question.base), frugal_(question.target.kernels) {
   frugal_.gathered_layers = frugal_.reduced_layers = frugal_.swapped_layers = 0;
   frugal_.optimizer_slices = 1 << 30;
   find_kinds();
@@ -224,12 +224,12 @@ double CoarseBounds::frugal_bytes(const States& states) {
 
 double CoarseBounds::bytes(const States& states) {
   apply(states, setting_);
-  return sim::memory_lower_bound(setting_, question_.target.memory);
+  return sim::memory_lower_bound(setting_, question_.target.kernels);
 }
 
 double CoarseBounds::seconds_with_copies(const States& states) {
   apply(states, setting_);
-  sim::swapped_bytes(setting_, question_.target.memory, static_cast<int>(shape_.pieces.size()), host_bytes_);
+  sim::swapped_bytes(setting_, question_.target.kernels, static_cast<int>(shape_.pieces.size()), host_bytes_);
   if (host_bytes_.empty()) return seconds(states);
   sim::price_pieces(setting_, question_.target.machine, shape_, kind_times_, ends_, copying_, host_bytes_);
   return sim::step_lower_bound_s(setting_, question_.target.machine, shape_, copying_);

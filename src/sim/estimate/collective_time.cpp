@@ -8,19 +8,19 @@ namespace trireme::sim {
 GroupPlace place_of(const plan::LayoutSpec& l, Axis axis) {
   const double tp = l.tp, cp = l.cp, dp = std::max(1, l.dp), ep = l.ep, etp = l.etp;
   switch (axis) {
-    case Axis::tensor:
+    case Axis::tp:
       return {tp, 1};
-    case Axis::context:
+    case Axis::cp:
       return {cp, tp};
-    case Axis::data:
+    case Axis::dp:
       return {dp * cp, tp};
-    case Axis::expert_tensor:
+    case Axis::etp:
       return {etp, 1};
-    case Axis::expert:
+    case Axis::ep:
       return {ep, etp};
-    case Axis::expert_data:
+    case Axis::edp:
       return {std::max(1.0, dp * cp * tp / (ep * etp)), ep * etp};
-    case Axis::pipeline:
+    case Axis::pp:
       return {double(l.pp), dp * cp * tp};
   }
   return {};

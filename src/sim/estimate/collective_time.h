@@ -14,10 +14,10 @@ struct GroupPlace {
   double size = 1, stride = 1;
 };
 
-// The ranks of an axis; world = pp x dp x cp x tp with tp innermost, experts over dp x cp x tp = edp x ep x etp.
+// The ranks of an axis (dp: with cp, the ranks that hold the same dense parameters); world = pp x dp x cp x tp with tp innermost, experts over dp x cp x tp = edp x ep x etp.
 GroupPlace place_of(const plan::LayoutSpec& layout, Axis axis);
 
-// bytes as of Work::message.
+// bytes as of Operator::message.
 double ring_gather_s(const Machine& machine, const GroupPlace& group, double bytes);  // all-gather or reduce-scatter
 double all_reduce_s(const Machine& machine, const GroupPlace& group, double bytes);
 double all_to_all_s(const Machine& machine, const GroupPlace& group, double bytes);

@@ -10,11 +10,6 @@ namespace trireme::sim {
 
 // Legend: D hidden, T tokens of the attention on this rank, R of the residual stream, f widths on this rank.
 
-void WorkList::add(const Work& work) {
-  TRIREME_CHECK(size < capacity, "a layer of more than {} works", capacity);
-  items[size++] = work;
-}
-
 TokenCounts token_counts(const Setting& s) {
   const double tokens = double(s.batch.micro_batch) * double(s.batch.sequence_length) / s.layout.cp;
   const bool split = s.layout.tp > 1 && s.layout.sequence_parallel;
@@ -59,15 +54,15 @@ void add_tensor_in(WorkBuilder& b, double width) {
   if (s.layout.tp == 1) return;
   const double bytes = b.tokens.attention * width * s.precision.activation_bytes;
   if (s.layout.sequence_parallel) {
-    b.collective("gather of the block's input", Part::projection, WorkPass::forward, CollectiveKind::all_gather,
-                 Axis::tensor, bytes, s.layout.overlap.tensor);
-    b.collective("scatter of the block's input gradient", Part::projection, WorkPass::input_gradient,
-                 CollectiveKind::reduce_scatter, Axis::tensor, bytes, s.layout.overlap.tensor);
-    b.collective("gather of the block's input for weight gradients", Part::projection, WorkPass::input_gradient,
-                 CollectiveKind::all_gather, Axis::tensor, bytes, /*beside=*/true);
+    b.collective("gather of the block's input", Part::projection, OperatorPass::forward, CollectiveKind::all_gather,
+                 Axis::tp, bytes, s.layout.overlap.tensor);
+    b.collective("scatter of the block's input gradient", Part::projection, OperatorPass::input_gradient,
+                 CollectiveKind::reduce_scatter, Axis::tp, bytes, s.layout.overlap.tensor);
+    b.collective("gather of the block's input for weight gradients", Part::projection, OperatorPass::input_gradient,
+                 CollectiveKind::all_gather, Axis::tp, bytes, /*beside=*/true);
   } else {
-    b.collective("sum of the block's input gradient", Part::projection, WorkPass::input_gradient,
-                 CollectiveKind::all_reduce, Axis::tensor, bytes, s.layout.overlap.tensor);
+    b.collective("sum of the block's input gradient", Part::projection, OperatorPass::input_gradient,
+                 CollectiveKind::all_reduce, Axis::tp, bytes, s.layout.overlap.tensor);
   }
 }
 
@@ -76,13 +71,13 @@ void add_tensor_out(WorkBuilder& b) {
   if (s.layout.tp == 1) return;
   const double bytes = b.tokens.attention * s.model.hidden * s.precision.activation_bytes;
   if (s.layout.sequence_parallel) {
-    b.collective("scatter of the block's output", Part::projection, WorkPass::forward, CollectiveKind::reduce_scatter,
-                 Axis::tensor, bytes, s.layout.overlap.tensor);
-    b.collective("gather of the block's output gradient", Part::projection, WorkPass::input_gradient,
-                 CollectiveKind::all_gather, Axis::tensor, bytes, s.layout.overlap.tensor);
+    b.collective("scatter of the block's output", Part::projection, OperatorPass::forward, CollectiveKind::reduce_scatter,
+                 Axis::tp, bytes, s.layout.overlap.tensor);
+    b.collective("gather of the block's output gradient", Part::projection, OperatorPass::input_gradient,
+                 CollectiveKind::all_gather, Axis::tp, bytes, s.layout.overlap.tensor);
   } else {
-    b.collective("sum of the block's output", Part::projection, WorkPass::forward, CollectiveKind::all_reduce,
-                 Axis::tensor, bytes, s.layout.overlap.tensor);
+    b.collective("sum of the block's output", Part::projection, OperatorPass::forward, CollectiveKind::all_reduce,
+                 Axis::tp, bytes, s.layout.overlap.tensor);
   }
 }
 
@@ -100,31 +95,31 @@ void add_core(WorkBuilder& b, int layer) {
     const double flops = T * model::layer_flops(spec, layer, s.batch.sequence_length).scores / s.layout.tp *
                          std::sqrt(std::max(1.0, 128.0 / std::min(a.head_dim, a.value_dim())));
     // The backward computes the scores once more: 5 matmuls for 2.
-    b.attention("attention", WorkPass::forward, flops, 1);
-    b.attention("attention", WorkPass::input_gradient, 2.5 * flops, 2);
+    b.attention("attention", OperatorPass::forward, flops, 1);
+    b.attention("attention", OperatorPass::input_gradient, 2.5 * flops, 2);
   } else {
     const double scores = T * keys * heads, batch = heads * b.sequences();
     const double m = T / b.sequences();
-    b.batched("scores", Part::core, WorkPass::forward, m, keys, a.head_dim, batch);
-    b.batched("weighted values", Part::core, WorkPass::forward, m, a.value_dim(), keys, batch);
-    b.batched("scores", Part::core, WorkPass::input_gradient, m, keys, a.head_dim, 2 * batch);
-    b.batched("weighted values", Part::core, WorkPass::input_gradient, m, a.value_dim(), keys, 2 * batch);
+    b.batched("scores", Part::core, OperatorPass::forward, m, keys, a.head_dim, batch);
+    b.batched("weighted values", Part::core, OperatorPass::forward, m, a.value_dim(), keys, batch);
+    b.batched("scores", Part::core, OperatorPass::input_gradient, m, keys, a.head_dim, 2 * batch);
+    b.batched("weighted values", Part::core, OperatorPass::input_gradient, m, a.value_dim(), keys, 2 * batch);
     // Of 2-byte scores: softmax reads and writes, dropout reads, writes and keeps a byte of mask; backward the same
     // with the saved probabilities read.
     const bool dropout = s.execution.dropout;
-    b.memory("softmax and dropout", Part::core, WorkPass::forward, (dropout ? 9 : 4) * scores, dropout ? 2 : 1);
-    b.memory("softmax and dropout", Part::core, WorkPass::input_gradient, (dropout ? 11 : 6) * scores, dropout ? 2 : 1);
+    b.memory("softmax and dropout", Part::core, OperatorPass::forward, (dropout ? 9 : 4) * scores, dropout ? 2 : 1);
+    b.memory("softmax and dropout", Part::core, OperatorPass::input_gradient, (dropout ? 11 : 6) * scores, dropout ? 2 : 1);
   }
   if (s.layout.cp > 1) {
     // Each rank's keys and values travel to all others; gradients come back.
     const double kv = std::max(1.0, double(a.num_kv_heads) / s.layout.tp) * (a.head_dim + a.value_dim());
     const double bytes = T * s.layout.cp * kv * s.precision.activation_bytes;
-    b.collective("keys and values of other ranks", Part::core, WorkPass::forward, CollectiveKind::all_gather,
-                 Axis::context, bytes, true);
-    b.collective("keys and values of other ranks", Part::core, WorkPass::input_gradient, CollectiveKind::all_gather,
-                 Axis::context, bytes, true);
-    b.collective("gradients of keys and values", Part::core, WorkPass::input_gradient, CollectiveKind::reduce_scatter,
-                 Axis::context, bytes, true);
+    b.collective("keys and values of other ranks", Part::core, OperatorPass::forward, CollectiveKind::all_gather,
+                 Axis::cp, bytes, true);
+    b.collective("keys and values of other ranks", Part::core, OperatorPass::input_gradient, CollectiveKind::all_gather,
+                 Axis::cp, bytes, true);
+    b.collective("gradients of keys and values", Part::core, OperatorPass::input_gradient, CollectiveKind::reduce_scatter,
+                 Axis::cp, bytes, true);
   }
 }
 
@@ -206,8 +201,8 @@ void add_moe(WorkBuilder& b) {
   b.norm("feed-forward norm", R * D);
   // Router: a float32 matmul in effect, then a handful of small kernels over the scores.
   b.matmul_16("router", Part::router, R, moe.num_experts, D);
-  b.memory("scores and selection", Part::router, WorkPass::forward, 20 * R * moe.num_experts, 15);
-  b.memory("scores and selection", Part::router, WorkPass::input_gradient, 16 * R * moe.num_experts, 10);
+  b.memory("scores and selection", Part::router, OperatorPass::forward, 20 * R * moe.num_experts, 15);
+  b.memory("scores and selection", Part::router, OperatorPass::input_gradient, 16 * R * moe.num_experts, 10);
   if (moe.latent_dim > 0) {
     b.matmul("projection to the experts' width", Part::experts, R, width, D);
     b.matmul("projection from the experts' width", Part::experts, R, D, width);
@@ -221,14 +216,14 @@ void add_moe(WorkBuilder& b) {
   if (s.layout.ep > 1) b.exchange(sent * width);
   if (s.layout.etp > 1) {
     const double bytes = rows * width * s.precision.activation_bytes;
-    b.collective("gather of rows", Part::exchange, WorkPass::forward, CollectiveKind::all_gather, Axis::expert_tensor,
+    b.collective("gather of rows", Part::exchange, OperatorPass::forward, CollectiveKind::all_gather, Axis::etp,
                  bytes, false);
-    b.collective("scatter of rows", Part::exchange, WorkPass::forward, CollectiveKind::reduce_scatter,
-                 Axis::expert_tensor, bytes, false);
-    b.collective("gather of row gradients", Part::exchange, WorkPass::input_gradient, CollectiveKind::all_gather,
-                 Axis::expert_tensor, bytes, false);
-    b.collective("scatter of row gradients", Part::exchange, WorkPass::input_gradient, CollectiveKind::reduce_scatter,
-                 Axis::expert_tensor, bytes, false);
+    b.collective("scatter of rows", Part::exchange, OperatorPass::forward, CollectiveKind::reduce_scatter,
+                 Axis::etp, bytes, false);
+    b.collective("gather of row gradients", Part::exchange, OperatorPass::input_gradient, CollectiveKind::all_gather,
+                 Axis::etp, bytes, false);
+    b.collective("scatter of row gradients", Part::exchange, OperatorPass::input_gradient, CollectiveKind::reduce_scatter,
+                 Axis::etp, bytes, false);
   }
   if (dedup || (experts > 1 && ep > 1)) b.elementwise("rows sorted by expert", Part::permute, rows * width, 2, 2, 2);
   b.feed_forward(Part::experts, rows / experts, width, double(moe.expert_ffn) / etp, experts);
@@ -247,7 +242,7 @@ void add_moe(WorkBuilder& b) {
 
 }  // namespace
 
-void add_layer_work(const Setting& s, int layer, WorkList& out) {
+void add_layer_work(const Setting& s, int layer, OperatorList& out) {
   WorkBuilder b(s, out);
   switch (s.model.mixer(layer)) {
     case model::Mixer::attention:

@@ -60,7 +60,7 @@ std::string reason_of(const StageMemory& s, double capacity) {
 StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Schedule& schedule, int stage,
                          const MemoryOptions& options) {
   const Setting& setting = table.setting;
-  const platform::MemoryProfile& profile = table.profile;
+  const model::Kernels& kernels = table.kernels;
   const int num_pieces = plan::num_pieces(schedule);
   std::vector<Chunk> chunks(schedule.num_chunks);
   std::vector<Piece> pieces;
@@ -78,7 +78,7 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
 
   MemoryRow walk{.chunks = chunks,
                  .row = schedule.rows.at(stage),
-                 .stream = profile.last_gradients_stay ? table.stream_bytes() : 0,
+                 .stream = kernels.last_gradients_stay ? table.stream_bytes() : 0,
                  .first_stage = stage == 0,
                  .last_stage = stage == schedule.num_stages - 1};
   walk.run(options.slots);
@@ -90,8 +90,8 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
   const bool step = states.step > walk.peak;
   out.allocated_bytes = constant + std::max(walk.peak, states.step);
   out.first_peak_bytes = constant + walk.first_peak;
-  out.reserved_bytes = out.allocated_bytes * (1 + profile.fragmentation);
-  const OutsideBytes outside = outside_bytes(setting, profile);
+  out.reserved_bytes = out.allocated_bytes * (1 + kernels.fragmentation);
+  const OutsideBytes outside = outside_bytes(setting, kernels);
   out.needed_bytes = out.reserved_bytes + outside.total();
   out.host_bytes = states.host + walk.host_peak;
   out.peak_slot = step ? -1 : walk.peak_slot;
@@ -138,12 +138,12 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
 }  // namespace
 
 MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& schedule,
-                               const platform::MemoryProfile& profile, const MemoryOptions& options) {
+                               const model::Kernels& kernels, const MemoryOptions& options) {
   TRIREME_CHECK(schedule.num_stages == setting.layout.pp, "the schedule has {} stages, the layout {}",
                 schedule.num_stages, setting.layout.pp);
   const auto& moe = setting.model.moe;
-  LayerTable table(setting, profile, heaviest_rank(setting.load, moe.num_experts, setting.layout.ep), true);
-  WeightTable weights(setting, profile);
+  LayerTable table(setting, kernels, heaviest_rank(setting.load, moe.num_experts, setting.layout.ep), true);
+  WeightTable weights(setting, kernels);
   MemoryEstimate out;
   out.capacity_bytes = options.capacity_bytes;
   out.host_capacity_bytes = options.host_capacity_bytes;
@@ -159,7 +159,7 @@ MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& sch
   }
   out.feasible = out.reasons.empty();
   if (setting.load.cold_start_cv > 0) {
-    LayerTable cold(setting, profile, heaviest_rank(setting.load.cold_start_cv, moe.num_experts, setting.layout.ep),
+    LayerTable cold(setting, kernels, heaviest_rank(setting.load.cold_start_cv, moe.num_experts, setting.layout.ep),
                     true);
     for (int s = 0; s < schedule.num_stages; ++s)
       out.cold_start_needed_bytes = std::max(out.cold_start_needed_bytes,

@@ -10,8 +10,8 @@ using plan::Recompute;
 int LayerBuilder::core_attention(int q, int k, int v, double heads, double value_dim, int outer) {
   const int in_core = outer != none ? outer : group({{Recompute::core_attention, core}});
   const int out = tape.tensor("attention output", full(heads * value_dim));
-  const double workspace = tape.tensors[q].bytes / z.element * profile.attention_workspace_bytes;
-  if (profile.flash_attention && setting.execution.fused_attention) {
+  const double workspace = tape.tensors[q].bytes / z.element * kernels.attention_workspace_bytes;
+  if (kernels.flash_attention && setting.execution.fused_attention) {
     const int lse = tape.tensor("attention log-sum-exp", z.tokens * heads * 4, 0);
     tape.add({.name = "attention",
               .in = {q, k, v},
@@ -27,7 +27,7 @@ int LayerBuilder::core_attention(int q, int k, int v, double heads, double value
   tape.add({.name = "attention scores", .in = {q, k}, .out = {scores}, .saved = {q, k}, .group = in_core});
   tape.add({.name = "attention softmax", .in = {scores}, .out = {probs}, .saved = {probs}, .group = in_core});
   int weights = probs;
-  if (profile.dropout) {
+  if (kernels.dropout) {
     weights = tape.tensor("attention probabilities, dropped out", square * z.element);
     const int mask = tape.tensor("attention dropout mask", square, 0);
     tape.add({.name = "attention dropout", .in = {probs}, .out = {weights, mask}, .saved = {mask}, .group = in_core});
@@ -39,7 +39,7 @@ int LayerBuilder::core_attention(int q, int k, int v, double heads, double value
 
 // Context parallelism by heads: the output goes back to the ranks of its tokens.
 int LayerBuilder::exchanged(int out, double bytes, int group) {
-  if (z.cp == 1 || !profile.context_output_twice) return out;
+  if (z.cp == 1 || !kernels.context_output_twice) return out;
   const int back = tape.tensor("attention output, by token", bytes);
   tape.add({.name = "exchange of the attention's output", .in = {out}, .out = {back}, .group = group});
   return back;
@@ -65,7 +65,7 @@ int LayerBuilder::grouped_attention(int n, int outer) {
             .in = {source},
             .out = {q, k, v},
             .group = outer,
-            .backward_workspace = profile.rotated_copies ? full((heads + kv) * d) : 0});
+            .backward_workspace = kernels.rotated_copies ? full((heads + kv) * d) : 0});
   return core_attention(q, k, v, heads, dv, outer);
 }
 

@@ -4,9 +4,9 @@
 
 namespace trireme::sim {
 
-LayerBuilder::LayerBuilder(const Setting& st, const platform::MemoryProfile& p, const MemorySizes& sizes,
+LayerBuilder::LayerBuilder(const Setting& st, const model::Kernels& p, const MemorySizes& sizes,
                            plan::RecomputeSet r)
-    : setting(st), spec(st.model), profile(p), z(sizes), recompute(r) {
+    : setting(st), spec(st.model), kernels(p), z(sizes), recompute(r) {
   for (Group g :
        {up_projection, first_norm, second_norm, activation, shared_activation, permutation, received_permutation})
     tape.groups[g] = Rerun::output;
@@ -41,8 +41,8 @@ int LayerBuilder::linear(const char* name, const char* out_name, int in, double 
 
 int LayerBuilder::norm(const char* name, const char* out_name, int in, double bytes, double statistics, int group) {
   const int out = tape.tensor(out_name, bytes);
-  const int stat = profile.norm_statistics ? tape.tensor("norm statistics", statistics, 0) : none;
-  if (profile.fused_norm) {
+  const int stat = kernels.norm_statistics ? tape.tensor("norm statistics", statistics, 0) : none;
+  if (kernels.fused_norm) {
     tape.add({.name = name, .in = {in}, .out = {out, stat}, .saved = {in, stat}, .group = group});
     return out;
   }
@@ -61,7 +61,7 @@ int LayerBuilder::residual(const char* name, int branch, int stream, int group) 
 }
 
 int LayerBuilder::dropout(const char* name, int in, int group) {
-  if (!profile.dropout) return in;
+  if (!kernels.dropout) return in;
   const int out = tape.tensor("dropped out", split(spec.hidden));
   const int mask = tape.tensor("dropout mask", z.split_tokens * spec.hidden, 0);
   tape.add({.name = name, .in = {in}, .out = {out, mask}, .saved = {mask}, .group = group});

@@ -10,7 +10,7 @@ namespace trireme::sim {
 
 class LayerBuilder {
  public:
-  LayerBuilder(const Setting& setting, const platform::MemoryProfile& profile, const MemorySizes& sizes,
+  LayerBuilder(const Setting& setting, const model::Kernels& kernels, const MemorySizes& sizes,
                plan::RecomputeSet recompute);
 
   // Groups of recomputation by their place in a layer.
@@ -74,7 +74,7 @@ class LayerBuilder {
 
   const Setting& setting;
   const model::ModelSpec& spec;
-  const platform::MemoryProfile& profile;
+  const model::Kernels& kernels;
   const MemorySizes& z;
   plan::RecomputeSet recompute;
 };

@@ -15,7 +15,7 @@ int LayerBuilder::feed_forward(int n, double tokens, double width, bool over_ten
                         gather ? full(spec.hidden) : 0);
   const int act = outer != none ? outer : group({{Recompute::activation, own}});
   const int out = tape.tensor(what_gated, row(tokens, width));
-  const int half = !profile.fused_gate && spec.gated ? tape.tensor("activated half", row(tokens, width), 0) : none;
+  const int half = !kernels.fused_gate && spec.gated ? tape.tensor("activated half", row(tokens, width), 0) : none;
   tape.add({.name = "activation", .in = {in, scores}, .out = {out, half}, .saved = {in, scores, half}, .group = act});
   return out;
 }
@@ -31,7 +31,7 @@ int LayerBuilder::dense(int n, double width, int outer, Group own, bool shared) 
 
 // The router and the permutation of rows to experts, before any message.
 LayerBuilder::Routed LayerBuilder::route(int n, double width, int outer) {
-  const double s = z.split_tokens, experts = spec.moe.num_experts, all = s * experts * profile.router_score_bytes;
+  const double s = z.split_tokens, experts = spec.moe.num_experts, all = s * experts * kernels.router_score_bytes;
   const int logits = tape.tensor("router logits", all), scores = tape.tensor("router scores", all),
             probs = tape.tensor("router probabilities", all), map = tape.tensor("routing map", s * experts, 0);
   tape.add({.name = "router", .in = {n}, .out = {logits}, .saved = {n}, .group = outer});
@@ -56,7 +56,7 @@ LayerBuilder::Routed LayerBuilder::route(int n, double width, int outer) {
 int LayerBuilder::moe(int n, int outer) {
   const auto& m = spec.moe;
   const double width = m.latent_dim > 0 ? m.latent_dim : spec.hidden;
-  const bool exchanges = z.ep > 1 || z.etp > 1, sorts = exchanges && z.local_experts > 1 && profile.sorts_received_rows;
+  const bool exchanges = z.ep > 1 || z.etp > 1, sorts = exchanges && z.local_experts > 1 && kernels.sorts_received_rows;
   // Rows collected from, or before they are reduced to, the ranks that split an expert.
   const double over_etp = z.etp > 1 ? row(z.rows / z.etp, width) : 0;
 
@@ -90,14 +90,14 @@ int LayerBuilder::moe(int n, int outer) {
   }
   const int gated =
       feed_forward(input.rows, z.rows, static_cast<double>(m.expert_ffn) / z.etp, false, outer, activation,
-                   "experts' first matmul", "experts' gated", profile.scores_on_output ? none : input.scores);
+                   "experts' first matmul", "experts' gated", kernels.scores_on_output ? none : input.scores);
   int y = linear("experts' second matmul", "experts' output", gated, row(z.rows, width), outer);
   if (sorts) {
     const int back = tape.tensor("rows by sender", row(z.rows, width));
     tape.add({.name = "sort rows by sender",
               .in = {y},
               .out = {back},
-              .saved = {profile.unsorting_keeps_rows ? y : none},
+              .saved = {kernels.unsorting_keeps_rows ? y : none},
               .group = outer});
     y = back;
   }
@@ -113,8 +113,8 @@ int LayerBuilder::moe(int n, int outer) {
   }
   int out = tape.tensor("routed output", split(width));
   Tape::Operator unpermute{.name = "unpermute", .in = {y}, .out = {out}, .group = outer};
-  if (profile.scores_on_output) unpermute.in = {y, sent.scores}, unpermute.saved = {y, sent.scores};
-  if (profile.exchanged_rows_stay && exchanges) unpermute.holds = {sent.rows, received.rows, to_combine};
+  if (kernels.scores_on_output) unpermute.in = {y, sent.scores}, unpermute.saved = {y, sent.scores};
+  if (kernels.exchanged_rows_stay && exchanges) unpermute.holds = {sent.rows, received.rows, to_combine};
   tape.add(unpermute);
   if (m.latent_dim > 0)
     out = linear("projection from the experts' width", "routed output", out, split(spec.hidden), outer);

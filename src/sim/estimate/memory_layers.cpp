@@ -10,9 +10,9 @@ using plan::Recompute;
 using B = LayerBuilder;
 constexpr int none = Tape::none;
 
-Tape layer_tape(const Setting& setting, const platform::MemoryProfile& profile, const MemorySizes& sizes, int layer,
+Tape layer_tape(const Setting& setting, const model::Kernels& kernels, const MemorySizes& sizes, int layer,
                 plan::RecomputeSet recompute) {
-  LayerBuilder l(setting, profile, sizes, recompute);
+  LayerBuilder l(setting, kernels, sizes, recompute);
   const auto& spec = setting.model;
   const double hidden = l.split(spec.hidden), statistics = sizes.split_tokens * 4;
   int x = l.tape.tensor("residual stream", hidden);
@@ -49,16 +49,16 @@ Tape layer_tape(const Setting& setting, const platform::MemoryProfile& profile, 
   return l.tape;
 }
 
-Tape head_tape(const Setting& setting, const platform::MemoryProfile& profile, const MemorySizes& sizes) {
-  LayerBuilder l(setting, profile, sizes, {});
+Tape head_tape(const Setting& setting, const model::Kernels& kernels, const MemorySizes& sizes) {
+  LayerBuilder l(setting, kernels, sizes, {});
   const auto& spec = setting.model;
-  const double hidden = l.split(spec.hidden), rows = vocabulary_rows(setting, profile);
+  const double hidden = l.split(spec.hidden), rows = vocabulary_rows(setting, kernels);
   const int x = l.tape.tensor("last hidden state", hidden);
   const int n = l.norm("final norm", "normed hidden state", x, hidden, sizes.split_tokens * 4, none);
   const double gathered = l.sequence_parallel() ? l.full(spec.hidden) : 0;
   const double loss_bytes = sizes.tokens * 4;
-  if (profile.loss == platform::LossKind::chunked) {
-    const double chunk = std::min(static_cast<double>(profile.loss_chunk_tokens), sizes.tokens);
+  if (kernels.loss == model::LossKind::chunked) {
+    const double chunk = std::min(static_cast<double>(kernels.loss_chunk_tokens), sizes.tokens);
     const int loss = l.tape.tensor("loss", loss_bytes), gradient = l.tape.tensor("hidden state's gradient", hidden, 0);
     l.tape.add({.name = "logits and loss in chunks",
                 .in = {n},
@@ -79,14 +79,14 @@ Tape head_tape(const Setting& setting, const platform::MemoryProfile& profile, c
               .backward_workspace = 2 * gathered});
   const int loss = l.tape.tensor("loss", loss_bytes);
   const double wide = sizes.tokens * rows * 4;
-  platform::LossKind kind = profile.loss;
-  if (kind == platform::LossKind::in_place && !setting.execution.fused_loss) kind = platform::LossKind::float32;
+  model::LossKind kind = kernels.loss;
+  if (kind == model::LossKind::in_place && !setting.execution.fused_loss) kind = model::LossKind::float32;
   switch (kind) {
-    case platform::LossKind::in_place:
+    case model::LossKind::in_place:
       // The logits' storage becomes their gradient: kept, and handed on without another allocation.
       l.tape.add({.name = "loss", .in = {logits}, .out = {loss}, .saved = {logits}, .gradient_in_place = true});
       break;
-    case platform::LossKind::float32: {
+    case model::LossKind::float32: {
       const int probs = l.tape.tensor("logits in float32", wide, 0);
       l.tape.add({.name = "loss", .in = {logits}, .out = {loss, probs}, .saved = {probs}});
       break;
@@ -100,8 +100,8 @@ Tape head_tape(const Setting& setting, const platform::MemoryProfile& profile, c
   return l.tape;
 }
 
-Tape mtp_tape(const Setting& setting, const platform::MemoryProfile& profile, const MemorySizes& sizes) {
-  LayerBuilder l(setting, profile, sizes, {});
+Tape mtp_tape(const Setting& setting, const model::Kernels& kernels, const MemorySizes& sizes) {
+  LayerBuilder l(setting, kernels, sizes, {});
   const double hidden = l.split(setting.model.hidden), statistics = sizes.split_tokens * 4;
   const int x = l.tape.tensor("residual stream", hidden), embedded = l.tape.tensor("next token's embedding", hidden);
   const int a = l.norm("embedding's norm", "normed embedding", embedded, hidden, statistics, none);

@@ -7,8 +7,8 @@
 
 namespace trireme::sim {
 
-LayerTable::LayerTable(const Setting& s, const platform::MemoryProfile& p, double load_factor, bool split)
-    : setting(s), profile(p), sizes(memory_sizes(s, p, load_factor)), split_(split) {}
+LayerTable::LayerTable(const Setting& s, const model::Kernels& p, double load_factor, bool split)
+    : setting(s), kernels(p), sizes(memory_sizes(s, p, load_factor)), split_(split) {}
 
 plan::RecomputeSet LayerTable::recompute(bool recomputed) const {
   return recomputed ? setting.layout.recompute : plan::RecomputeSet{};
@@ -23,17 +23,17 @@ const TapeMemory& LayerTable::layer(int layer, bool recomputed) {
   TRIREME_CHECK(num_entries_ < capacity, "more kinds of layers than there can be");
   Entry& entry = entries_[num_entries_++];
   entry = {mixer, feed_forward, recomputed,
-           run_tape(layer_tape(setting, profile, sizes, layer, recompute(recomputed)), split_)};
+           run_tape(layer_tape(setting, kernels, sizes, layer, recompute(recomputed)), split_)};
   return entry.memory;
 }
 
 const TapeMemory& LayerTable::head() {
-  if (!has_head_) head_ = run_tape(head_tape(setting, profile, sizes), split_), has_head_ = true;
+  if (!has_head_) head_ = run_tape(head_tape(setting, kernels, sizes), split_), has_head_ = true;
   return head_;
 }
 
 const TapeMemory& LayerTable::mtp() {
-  if (!has_mtp_) mtp_ = run_tape(mtp_tape(setting, profile, sizes), split_), has_mtp_ = true;
+  if (!has_mtp_) mtp_ = run_tape(mtp_tape(setting, kernels, sizes), split_), has_mtp_ = true;
   return mtp_;
 }
 
@@ -41,7 +41,7 @@ const TapeMemory& LayerTable::mtp() {
 TapeMemory LayerTable::embedding() const {
   const double hidden = setting.model.hidden * sizes.element, stream = sizes.split_tokens * hidden,
                all = sizes.tokens * hidden;
-  const double table = vocabulary_rows(setting, profile) * setting.model.hidden * setting.precision.weight_bytes;
+  const double table = vocabulary_rows(setting, kernels) * setting.model.hidden * setting.precision.weight_bytes;
   TapeMemory m;
   m.saved = m.weight_held = sizes.tokens * 8;
   m.forward_peak = m.saved + stream + (sizes.tp > 1 ? all : 0);
@@ -99,7 +99,7 @@ PieceMemory piece_memory(LayerTable& table, const Piece& piece) {
   each_block(table, piece, false, [&](const Block& b) {
     if (b.swaps) largest_swap = std::max(largest_swap, b.memory.saved);
   });
-  const double moving = largest_swap * table.profile.swapped_layers;  // on their way out, or back in
+  const double moving = largest_swap * table.kernels.swapped_layers;  // on their way out, or back in
   const double stream = table.stream_bytes();
 
   each_block(table, piece, false, [&](const Block& b) {
@@ -128,10 +128,10 @@ PieceMemory piece_memory(LayerTable& table, const Piece& piece) {
   return out;
 }
 
-void swapped_bytes(const Setting& setting, const platform::MemoryProfile& profile, int count, std::vector<double>& out) {
+void swapped_bytes(const Setting& setting, const model::Kernels& kernels, int count, std::vector<double>& out) {
   out.clear();
   if (!setting.layout.swap.has(plan::Swap::activations)) return;
-  LayerTable table(setting, profile, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep), false);
+  LayerTable table(setting, kernels, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep), false);
   for (int p = 0; p < count; ++p) out.push_back(piece_memory(table, piece_at(setting, p, count)).host);
 }
 

@@ -10,7 +10,7 @@ namespace trireme::sim {
 class LayerTable {
  public:
   // The references must outlive the table. `split`: also the backward in two parts.
-  LayerTable(const Setting& setting, const platform::MemoryProfile& profile, double load_factor, bool split);
+  LayerTable(const Setting& setting, const model::Kernels& kernels, double load_factor, bool split);
 
   const TapeMemory& layer(int layer, bool recomputed);
   const TapeMemory& head();
@@ -20,7 +20,7 @@ class LayerTable {
   plan::RecomputeSet recompute(bool recomputed) const;
 
   const Setting& setting;
-  const platform::MemoryProfile& profile;
+  const model::Kernels& kernels;
   const MemorySizes sizes;
 
  private:
@@ -56,7 +56,7 @@ PieceMemory piece_memory(LayerTable& table, const Piece& piece);
 
 // Bytes that a micro-batch swaps out, by piece of `count`; `out`, whose memory is reused, stays empty where the layout
 // swaps no activations.
-void swapped_bytes(const Setting& setting, const platform::MemoryProfile& profile, int count, std::vector<double>& out);
+void swapped_bytes(const Setting& setting, const model::Kernels& kernels, int count, std::vector<double>& out);
 
 // Whether the layer at this place of a piece is recomputed.
 bool recomputed_at(const Setting& setting, int place);

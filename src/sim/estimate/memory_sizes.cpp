@@ -22,7 +22,7 @@ double stored_input_bytes(const Precision& precision) {
 
 }  // namespace
 
-MemorySizes memory_sizes(const Setting& setting, const platform::MemoryProfile& profile, double load_factor) {
+MemorySizes memory_sizes(const Setting& setting, const model::Kernels& kernels, double load_factor) {
   const auto& layout = setting.layout;
   const auto& m = setting.model.moe;
   MemorySizes z;
@@ -37,15 +37,15 @@ MemorySizes memory_sizes(const Setting& setting, const platform::MemoryProfile& 
     z.local_experts = std::max(1, m.num_experts / layout.ep);
     z.rows_sent = z.split_tokens * m.router.top_k;
     // Every expert gets the same number of rows of each rank.
-    if (profile.pads_to_capacity) z.rows_sent = std::ceil(z.rows_sent / m.num_experts) * m.num_experts;
-    z.rows = z.rows_sent * layout.etp * (profile.pads_to_capacity ? 1 : load_factor);
+    if (kernels.pads_to_capacity) z.rows_sent = std::ceil(z.rows_sent / m.num_experts) * m.num_experts;
+    z.rows = z.rows_sent * layout.etp * (kernels.pads_to_capacity ? 1 : load_factor);
   }
   return z;
 }
 
-double vocabulary_rows(const Setting& setting, const platform::MemoryProfile& profile) {
-  const double multiple = static_cast<double>(profile.vocabulary_multiple) * setting.layout.tp;
-  const double rows = static_cast<double>(setting.model.vocab_size + profile.vocabulary_extra);
+double vocabulary_rows(const Setting& setting, const model::Kernels& kernels) {
+  const double multiple = static_cast<double>(kernels.vocabulary_multiple) * setting.layout.tp;
+  const double rows = static_cast<double>(setting.model.vocab_size + kernels.vocabulary_extra);
   return std::ceil(rows / multiple) * multiple / setting.layout.tp;
 }
 

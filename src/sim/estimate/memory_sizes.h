@@ -1,6 +1,6 @@
 // What one micro-batch is on a rank, in tokens, rows and bytes of an element.
 #pragma once
-#include "platform/memory_profile.h"
+#include "model/kernels.h"
 #include "sim/estimate/setting.h"
 
 namespace trireme::sim {
@@ -18,10 +18,10 @@ struct MemorySizes {
   bool quantised = false;  // matmul inputs are quantised copies
 };
 
-// `load_factor`: rows of the heaviest rank over the mean; 1 where the profile pads experts to a fixed number of rows.
-MemorySizes memory_sizes(const Setting& setting, const platform::MemoryProfile& profile, double load_factor);
+// `load_factor`: rows of the heaviest rank over the mean; 1 where the kernels pads experts to a fixed number of rows.
+MemorySizes memory_sizes(const Setting& setting, const model::Kernels& kernels, double load_factor);
 
 // Rows of the vocabulary's matrices on a rank, padding included.
-double vocabulary_rows(const Setting& setting, const platform::MemoryProfile& profile);
+double vocabulary_rows(const Setting& setting, const model::Kernels& kernels);
 
 }  // namespace trireme::sim

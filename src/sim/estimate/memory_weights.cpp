@@ -156,18 +156,18 @@ WeightList layer_weights(const Setting& setting, int layer) {
   return b.out;
 }
 
-WeightList embedding_weights(const Setting& setting, const platform::MemoryProfile& profile) {
+WeightList embedding_weights(const Setting& setting, const model::Kernels& kernels) {
   Builder b(setting);
-  b.table("embedding", vocabulary_rows(setting, profile), WeightPlace::tensor, false);
+  b.table("embedding", vocabulary_rows(setting, kernels), WeightPlace::tensor, false);
   if (setting.model.learned_positions > 0)
     b.table("positions", setting.model.learned_positions, WeightPlace::whole, false);
   return b.out;
 }
 
-WeightList head_weights(const Setting& setting, const platform::MemoryProfile& profile, bool own_matrix) {
+WeightList head_weights(const Setting& setting, const model::Kernels& kernels, bool own_matrix) {
   Builder b(setting);
   b.norm("final norm", b.h);
-  if (own_matrix) b.table("head", vocabulary_rows(setting, profile), WeightPlace::tensor, true);
+  if (own_matrix) b.table("head", vocabulary_rows(setting, kernels), WeightPlace::tensor, true);
   return b.out;
 }
 
@@ -193,7 +193,7 @@ double accumulated_elements(const WeightList& list) {
   return out;
 }
 
-WeightTable::WeightTable(const Setting& s, const platform::MemoryProfile& p) : setting(s), profile(p) {}
+WeightTable::WeightTable(const Setting& s, const model::Kernels& p) : setting(s), kernels(p) {}
 
 const WeightTable::Entry& WeightTable::layer(int layer) {
   const model::Mixer mixer = setting.model.mixer(layer);

@@ -1,7 +1,7 @@
 // The parameters of a stage's rank by matrix, as its shard of a layer holds them. Tensor ranks split heads, widths and
 // vocabulary; norms, routers and latent projections are whole on each; routed experts lie over ep and etp.
 #pragma once
-#include "platform/memory_profile.h"
+#include "model/kernels.h"
 #include "sim/estimate/room.h"
 #include "sim/estimate/setting.h"
 
@@ -32,8 +32,8 @@ struct WeightList {
 
 WeightList layer_weights(const Setting& setting, int layer);
 // Embedding (with learned positions), head with the final norm, and what an MTP block has beside its layer.
-WeightList embedding_weights(const Setting& setting, const platform::MemoryProfile& profile);
-WeightList head_weights(const Setting& setting, const platform::MemoryProfile& profile, bool own_matrix);
+WeightList embedding_weights(const Setting& setting, const model::Kernels& kernels);
+WeightList head_weights(const Setting& setting, const model::Kernels& kernels, bool own_matrix);
 WeightList mtp_weights(const Setting& setting);
 
 // Elements by who shards them.
@@ -51,7 +51,7 @@ double accumulated_elements(const WeightList& list);
 // Lists of a setting's layers, each kind made once. Holds references.
 class WeightTable {
  public:
-  WeightTable(const Setting& setting, const platform::MemoryProfile& profile);
+  WeightTable(const Setting& setting, const model::Kernels& kernels);
   struct Entry {
     model::Mixer mixer;
     model::FeedForward feed_forward;
@@ -64,7 +64,7 @@ class WeightTable {
   const Entry& layer(int layer);
 
   const Setting& setting;
-  const platform::MemoryProfile& profile;
+  const model::Kernels& kernels;
 
  private:
   static constexpr int capacity = 12;

@@ -65,9 +65,9 @@ GroupPlace shard_group(const plan::LayoutSpec& l, Axis axis, int degree) {
 // A gather (or scatter) of dense and expert parameters over the ranks that share them.
 double shard_s(const Setting& s, const Machine& machine, double dense, double experts, double element) {
   const plan::LayoutSpec& l = s.layout;
-  double seconds = ring_gather_s(machine, shard_group(l, Axis::data, l.shard_degree), dense * element);
+  double seconds = ring_gather_s(machine, shard_group(l, Axis::dp, l.shard_degree), dense * element);
   if (experts > 0)
-    seconds += ring_gather_s(machine, shard_group(l, Axis::expert_data, l.expert_shard_degree), experts * element);
+    seconds += ring_gather_s(machine, shard_group(l, Axis::edp, l.expert_shard_degree), experts * element);
   return seconds;
 }
 
@@ -175,11 +175,11 @@ UpdateTime update_time(const Setting& s, const Machine& machine, double dense, d
   }
   if (l.sharding != plan::Sharding::none)
     out.reduce_s +=
-        replicas_s(machine, place_of(l, Axis::data), l.shard_degree, dense * p.reduce_bytes) +
-        replicas_s(machine, place_of(l, Axis::expert_data), l.expert_shard_degree, experts * p.reduce_bytes);
+        replicas_s(machine, place_of(l, Axis::dp), l.shard_degree, dense * p.reduce_bytes) +
+        replicas_s(machine, place_of(l, Axis::edp), l.expert_shard_degree, experts * p.reduce_bytes);
   const bool sharded = l.sharding != plan::Sharding::none;
-  const double of_data = sharded ? shard_group(l, Axis::data, l.shard_degree).size : 1;
-  const double of_experts = sharded ? shard_group(l, Axis::expert_data, l.expert_shard_degree).size : 1;
+  const double of_data = sharded ? shard_group(l, Axis::dp, l.shard_degree).size : 1;
+  const double of_experts = sharded ? shard_group(l, Axis::edp, l.expert_shard_degree).size : 1;
   const double elements = dense / of_data + experts / of_experts;
   // Reads gradient, master and moments; writes master, moments and the parameter. Norm and clipping read gradients
   // twice more.

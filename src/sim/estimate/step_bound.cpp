@@ -6,7 +6,7 @@ namespace trireme::sim {
 
 namespace {
 
-LayerTime time_of(void (*add)(const Setting&, WorkList&), const Setting& s, const Machine& machine, WorkList& works) {
+LayerTime time_of(void (*add)(const Setting&, OperatorList&), const Setting& s, const Machine& machine, OperatorList& works) {
   works.size = 0;
   add(s, works);
   return layer_time(works, s, machine, {}, false);

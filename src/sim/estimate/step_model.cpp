@@ -34,7 +34,7 @@ std::shared_ptr<const CompiledGrid> compile_grid(const Setting& s) {
 }
 
 StepModel::StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid,
-                     const platform::MemoryProfile& memory)
+                     const model::Kernels& memory)
     : setting_(setting), grid_(std::move(grid)) {
   if (!grid_) grid_ = compile_grid(setting_);
   const plan::LayoutSpec& l = setting_.layout;
@@ -76,9 +76,9 @@ GridCosts StepModel::grid_costs(const Machine& machine, const std::vector<PieceT
   // Tensor ranks each send their part; without sequence parallelism the receivers gather it.
   const double message =
       token_counts(setting_).attention * setting_.model.hidden * setting_.precision.activation_bytes / l.tp;
-  double send = l.pp > 1 ? send_s(machine, place_of(l, Axis::pipeline).stride, message) : 0;
+  double send = l.pp > 1 ? send_s(machine, place_of(l, Axis::pp).stride, message) : 0;
   if (l.pp > 1 && l.tp > 1 && !l.sequence_parallel)
-    send += ring_gather_s(machine, place_of(l, Axis::tensor), message * l.tp);
+    send += ring_gather_s(machine, place_of(l, Axis::tp), message * l.tp);
   costs.forward_s.assign(cells, 0);
   costs.input_gradient_s = costs.weight_gradient_s = costs.backward_s = costs.forward_s;
   costs.forward_send_s.assign(cells, send);

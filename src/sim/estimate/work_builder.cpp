@@ -4,7 +4,7 @@
 
 namespace trireme::sim {
 
-WorkBuilder::WorkBuilder(const Setting& s, WorkList& out)
+WorkBuilder::WorkBuilder(const Setting& s, OperatorList& out)
     : setting(s),
       tokens(token_counts(s)),
       load(s.model.moe.num_experts > 0 ? heaviest_rank(s.load, s.model.moe.num_experts, s.layout.ep) : 1),
@@ -15,14 +15,14 @@ bool WorkBuilder::narrow_format() const {
   return f == ComputeFormat::float8 || f == ComputeFormat::mxfp8 || f == ComputeFormat::nvfp4;
 }
 
-void WorkBuilder::add(Work work) {
-  work.apart = apart_ && work.kind != WorkKind::collective;
+void WorkBuilder::add(Operator work) {
+  work.apart = apart_ && work.kind != OperatorKind::collective;
   out_.add(work);
 }
 
 void WorkBuilder::weight_gradients_apart(Part part) {
   for (int i = 0; i < out_.size; ++i)
-    if (Work& w = out_.items[i]; w.part == part && w.pass == WorkPass::weight_gradient) w.apart = true;
+    if (Operator& w = out_.items[i]; w.part == part && w.pass == OperatorPass::weight_gradient) w.apart = true;
 }
 
 namespace {
@@ -36,11 +36,11 @@ double WorkBuilder::expert_launches(double groups) const {
   return 1 + native_launch * groups;
 }
 
-void WorkBuilder::one_matmul(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups,
+void WorkBuilder::one_matmul(const char* what, Part part, OperatorPass pass, double m, double n, double k, double groups,
                              bool narrow) {
   const double element = narrow ? 1.0 : setting.precision.activation_bytes;
   add({.what = what,
-       .kind = WorkKind::matmul,
+       .kind = OperatorKind::matmul,
        .pass = pass,
        .part = part,
        .narrow = narrow,
@@ -68,21 +68,21 @@ void WorkBuilder::matmul(const char* what, Part part, double m, double n, double
     for (const bool forward : {true, false}) {
       if (!(forward ? quantised.input : quantised.gradient)) continue;
       memory(forward ? "quantisation of the input" : "quantisation of the gradient", part,
-             forward ? WorkPass::forward : WorkPass::input_gradient, bytes * m * (forward ? k : n) * groups, kernels);
+             forward ? OperatorPass::forward : OperatorPass::input_gradient, bytes * m * (forward ? k : n) * groups, kernels);
       out_.items[out_.size - 1].launches = expert_launches(groups);
     }
   }
-  one_matmul(what, part, WorkPass::forward, m, n, k, groups, narrow);
-  one_matmul(what, part, WorkPass::input_gradient, m, k, n, groups, narrow);
+  one_matmul(what, part, OperatorPass::forward, m, n, k, groups, narrow);
+  one_matmul(what, part, OperatorPass::input_gradient, m, k, n, groups, narrow);
   // n x k from m rows; accumulated in the gradient's own format.
-  one_matmul(what, part, WorkPass::weight_gradient, m, n, k, groups, narrow);
+  one_matmul(what, part, OperatorPass::weight_gradient, m, n, k, groups, narrow);
   out_.items[out_.size - 1].bytes += 2 * setting.precision.gradient_bytes * n * k * groups;
 }
 
 void WorkBuilder::matmul_16(const char* what, Part part, double m, double n, double k) {
-  one_matmul(what, part, WorkPass::forward, m, n, k, 1, false);
-  one_matmul(what, part, WorkPass::input_gradient, m, k, n, 1, false);
-  one_matmul(what, part, WorkPass::weight_gradient, m, n, k, 1, false);
+  one_matmul(what, part, OperatorPass::forward, m, n, k, 1, false);
+  one_matmul(what, part, OperatorPass::input_gradient, m, k, n, 1, false);
+  one_matmul(what, part, OperatorPass::weight_gradient, m, n, k, 1, false);
 }
 
 void WorkBuilder::feed_forward(Part part, double rows, double width, double ffn, double groups) {
@@ -125,8 +125,8 @@ void WorkBuilder::residual() {
 void WorkBuilder::elementwise(const char* what, Part part, double elements, double forward_passes,
                               double backward_passes, double launches) {
   const double bytes = elements * setting.precision.activation_bytes;
-  memory(what, part, WorkPass::forward, bytes * forward_passes, launches);
-  memory(what, part, WorkPass::input_gradient, bytes * backward_passes, launches);
+  memory(what, part, OperatorPass::forward, bytes * forward_passes, launches);
+  memory(what, part, OperatorPass::input_gradient, bytes * backward_passes, launches);
 }
 
 void WorkBuilder::exchange(double elements) {
@@ -135,24 +135,24 @@ void WorkBuilder::exchange(double elements) {
     // Every rank of the group sees all tokens, and sums what its experts made of them.
     const double bytes =
         tokens.residual * setting.model.hidden * setting.layout.ep * setting.precision.activation_bytes;
-    for (const WorkPass pass : {WorkPass::forward, WorkPass::input_gradient}) {
-      collective("gather of tokens", Part::exchange, pass, CollectiveKind::all_gather, Axis::expert, bytes, beside);
-      collective("scatter of sums", Part::exchange, pass, CollectiveKind::reduce_scatter, Axis::expert, bytes, beside);
+    for (const OperatorPass pass : {OperatorPass::forward, OperatorPass::input_gradient}) {
+      collective("gather of tokens", Part::exchange, pass, CollectiveKind::all_gather, Axis::ep, bytes, beside);
+      collective("scatter of sums", Part::exchange, pass, CollectiveKind::reduce_scatter, Axis::ep, bytes, beside);
     }
     return;
   }
   const double out = elements * setting.precision.dispatch_bytes, back = elements * setting.precision.activation_bytes;
-  collective("dispatch", Part::exchange, WorkPass::forward, CollectiveKind::exchange, Axis::expert, out, beside);
-  collective("combine", Part::exchange, WorkPass::forward, CollectiveKind::exchange, Axis::expert, back, beside);
-  collective("dispatch's gradient", Part::exchange, WorkPass::input_gradient, CollectiveKind::exchange, Axis::expert,
+  collective("dispatch", Part::exchange, OperatorPass::forward, CollectiveKind::exchange, Axis::ep, out, beside);
+  collective("combine", Part::exchange, OperatorPass::forward, CollectiveKind::exchange, Axis::ep, back, beside);
+  collective("dispatch's gradient", Part::exchange, OperatorPass::input_gradient, CollectiveKind::exchange, Axis::ep,
              back, beside);
-  collective("combine's gradient", Part::exchange, WorkPass::input_gradient, CollectiveKind::exchange, Axis::expert,
+  collective("combine's gradient", Part::exchange, OperatorPass::input_gradient, CollectiveKind::exchange, Axis::ep,
              back, beside);
 }
 
-void WorkBuilder::memory(const char* what, Part part, WorkPass pass, double bytes, double launches) {
+void WorkBuilder::memory(const char* what, Part part, OperatorPass pass, double bytes, double launches) {
   add({.what = what,
-       .kind = WorkKind::memory,
+       .kind = OperatorKind::memory,
        .pass = pass,
        .part = part,
        .bytes = bytes,
@@ -160,9 +160,9 @@ void WorkBuilder::memory(const char* what, Part part, WorkPass pass, double byte
        .kernels = launches});
 }
 
-void WorkBuilder::attention(const char* what, WorkPass pass, double flops, double launches) {
+void WorkBuilder::attention(const char* what, OperatorPass pass, double flops, double launches) {
   add({.what = what,
-       .kind = WorkKind::attention,
+       .kind = OperatorKind::attention,
        .pass = pass,
        .part = Part::core,
        .flops = flops,
@@ -170,15 +170,15 @@ void WorkBuilder::attention(const char* what, WorkPass pass, double flops, doubl
        .kernels = launches});
 }
 
-void WorkBuilder::batched(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups) {
+void WorkBuilder::batched(const char* what, Part part, OperatorPass pass, double m, double n, double k, double groups) {
   one_matmul(what, part, pass, m, n, k, groups, false);
   out_.items[out_.size - 1].launches = out_.items[out_.size - 1].kernels = 1;
 }
 
-void WorkBuilder::collective(const char* what, Part part, WorkPass pass, CollectiveKind kind, Axis axis, double message,
+void WorkBuilder::collective(const char* what, Part part, OperatorPass pass, CollectiveKind kind, Axis axis, double message,
                              bool beside) {
   add({.what = what,
-       .kind = WorkKind::collective,
+       .kind = OperatorKind::collective,
        .pass = pass,
        .part = part,
        .beside = beside,
@@ -187,30 +187,30 @@ void WorkBuilder::collective(const char* what, Part part, WorkPass pass, Collect
        .message = message});
 }
 
-void add_embedding_work(const Setting& s, WorkList& out) {
+void add_embedding_work(const Setting& s, OperatorList& out) {
   WorkBuilder b(s, out);
   b.elementwise("embedding", Part::head, b.tokens.residual * s.model.hidden, 2, 4, 2);
 }
 
-void add_head_work(const Setting& s, WorkList& out) {
+void add_head_work(const Setting& s, OperatorList& out) {
   WorkBuilder b(s, out);
   const double T = b.tokens.attention, D = s.model.hidden, V = double(s.model.vocab_size) / s.layout.tp;
   b.norm("final norm", b.tokens.residual * D);
   if (s.layout.tp > 1 && s.layout.sequence_parallel) {
     const double bytes = T * D * s.precision.activation_bytes;
-    b.collective("gather before the head", Part::head, WorkPass::forward, CollectiveKind::all_gather, Axis::tensor,
+    b.collective("gather before the head", Part::head, OperatorPass::forward, CollectiveKind::all_gather, Axis::tp,
                  bytes, false);
-    b.collective("scatter of the head's input gradient", Part::head, WorkPass::input_gradient,
-                 CollectiveKind::reduce_scatter, Axis::tensor, bytes, false);
+    b.collective("scatter of the head's input gradient", Part::head, OperatorPass::input_gradient,
+                 CollectiveKind::reduce_scatter, Axis::tp, bytes, false);
   }
   b.matmul_16("head", Part::head, T, V, D);
   // Logits: fused, read and written once each way; else converted to float32, reduced twice, and gradients converted
   // back.
-  b.memory("cross-entropy", Part::head, WorkPass::forward, (s.execution.fused_loss ? 6 : 22) * T * V, 6);
-  b.memory("cross-entropy", Part::head, WorkPass::input_gradient, (s.execution.fused_loss ? 4 : 14) * T * V, 4);
+  b.memory("cross-entropy", Part::head, OperatorPass::forward, (s.execution.fused_loss ? 6 : 22) * T * V, 6);
+  b.memory("cross-entropy", Part::head, OperatorPass::input_gradient, (s.execution.fused_loss ? 4 : 14) * T * V, 4);
 }
 
-void add_mtp_projection_work(const Setting& s, WorkList& out) {
+void add_mtp_projection_work(const Setting& s, OperatorList& out) {
   WorkBuilder b(s, out);
   const double R = b.tokens.residual, D = s.model.hidden;
   b.norm("norms before the MTP projection", 2 * R * D);

@@ -6,7 +6,7 @@ namespace trireme::sim {
 
 class WorkBuilder {
  public:
-  WorkBuilder(const Setting& setting, WorkList& out);
+  WorkBuilder(const Setting& setting, OperatorList& out);
 
   // All passes. A matmul's weight gradient and input gradient are a matmul of the same size each. In a narrow compute
   // format the input is quantised before, and the output's gradient in the backward, for both orientations.
@@ -28,13 +28,13 @@ class WorkBuilder {
   void exchange(double elements);  // dispatch and combine, forward and backward
 
   // One pass.
-  void memory(const char* what, Part part, WorkPass pass, double bytes, double launches);
-  void attention(const char* what, WorkPass pass, double flops, double launches);
-  void batched(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups);
-  void collective(const char* what, Part part, WorkPass pass, CollectiveKind kind, Axis axis, double message,
+  void memory(const char* what, Part part, OperatorPass pass, double bytes, double launches);
+  void attention(const char* what, OperatorPass pass, double flops, double launches);
+  void batched(const char* what, Part part, OperatorPass pass, double m, double n, double k, double groups);
+  void collective(const char* what, Part part, OperatorPass pass, CollectiveKind kind, Axis axis, double message,
                   bool beside);
 
-  // Whatever is added from now on: Work::apart.
+  // Whatever is added from now on: Operator::apart.
   void set_apart(bool apart) { apart_ = apart; }
   // Marks weight gradients of a part that are there already.
   void weight_gradients_apart(Part part);
@@ -46,12 +46,12 @@ class WorkBuilder {
   const double load;  // rows of the heaviest expert rank over the mean
 
  private:
-  void one_matmul(const char* what, Part part, WorkPass pass, double m, double n, double k, double groups, bool narrow);
+  void one_matmul(const char* what, Part part, OperatorPass pass, double m, double n, double k, double groups, bool narrow);
   bool narrow_format() const;
   double expert_launches(double groups) const;  // of the host, for a matmul or pass of each of them
-  void add(Work work);
+  void add(Operator work);
 
-  WorkList& out_;
+  OperatorList& out_;
   bool apart_ = false;
 };
 
