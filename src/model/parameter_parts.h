@@ -1,5 +1,5 @@
-// How many parameters a model, a run of its layers or one rank's shard of them has, by part: closed forms of what
-// parameters() lists one by one.
+// How many parameters a model, a run of its layers or one rank's shard of them has, by part: read off the weights of the
+// description. A test holds them against the names that parameters() lists one by one.
 #pragma once
 #include <cstdint>
 

@@ -24,7 +24,7 @@ Setting setting(ComputeFormat format) {
 
 double bytes_of(const Setting& s, const std::string& what, Part part, OperatorPass pass) {
   OperatorList works;
-  add_layer_work(s, 0, works);
+  add_layer_operators(s, 0, works);
   double sum = 0;
   for (const Operator& w : works)
     if (w.kind == OperatorKind::memory && w.what == what && w.part == part && w.pass == pass) sum += w.bytes;

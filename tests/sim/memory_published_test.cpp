@@ -7,7 +7,7 @@
 #include "model/model_spec.h"
 #include "plan/pipeline/generators.h"
 #include "sim/estimate/memory.h"
-#include "sim/estimate/memory_layers.h"
+#include "sim/estimate/described.h"
 #include "sim/estimate/memory_states.h"
 
 namespace trireme::sim {
@@ -197,7 +197,8 @@ TEST(Published, KorthikantisRelativeActivations) {
     const auto layer = [&](bool sequence_parallel, plan::RecomputeSet recompute) {
       Setting s = megatron(r);
       s.layout.sequence_parallel = sequence_parallel;
-      return run_tape(layer_tape(s, p, memory_sizes(s, p, 1), 0, recompute)).saved;
+      const model::Share share = rank_share(s, p, 1);
+  return model::run_tape(model::layer_tape(subject_of(s, p, share, recompute), 0)).saved;
     };
     plan::RecomputeSet core, whole;
     core.add(Recompute::core_attention);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/pipeline/generators.h"
-#include "sim/estimate/memory_layers.h"
+#include "sim/estimate/described.h"
 #include "sim/estimate/memory_states.h"
 
 namespace trireme::sim {
@@ -38,7 +38,8 @@ model::Kernels korthikanti() {
 }
 
 double saved(const Setting& s, const model::Kernels& p, plan::RecomputeSet recompute = {}) {
-  return run_tape(layer_tape(s, p, memory_sizes(s, p, 1), 0, recompute)).saved;
+  const model::Share share = rank_share(s, p, 1);
+  return model::run_tape(model::layer_tape(subject_of(s, p, share, recompute), 0)).saved;
 }
 
 // arXiv 2205.05198, equations 1 to 4 and table 2: bytes of a layer, s tokens, b sequences, h hidden, a heads, t ranks.

@@ -319,7 +319,7 @@ TEST(StepModel, GroupsOfMicroBatchesAreAsTheLayoutSays) {
 
 OperatorList layer_works(const Setting& s) {
   OperatorList works;
-  add_layer_work(s, s.model.num_dense_layers, works);
+  add_layer_operators(s, s.model.num_dense_layers, works);
   return works;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/axis.h"
 #include "base/errors.h"
+#include "model/segment.h"
 
 namespace trireme::model {
 
@@ -35,17 +36,18 @@ struct Operator {
   OperatorKind kind = OperatorKind::memory;
   OperatorPass pass = OperatorPass::forward;
   Part part = Part::norm;
+  CollectiveKind collective = CollectiveKind::all_gather;
+  Axis axis = Axis::tp;        // of a collective
   bool narrow = false;         // matmul: in the precision's compute format; else in 16 bits
   bool beside = false;         // collective: the layout runs it beside compute
   bool apart = false;          // compute that can run while its own layer's rows travel
+  Segment segment = Segment::none;
   double m = 0, n = 0, k = 0;  // matmul: of one group
   double groups = 1;
   double flops = 0;     // of matmul and attention
   double bytes = 0;     // memory: read and written; of a matmul: its operands and result
   double launches = 1;  // operations of the framework that the host carries out
   double kernels = 1;   // on the device
-  CollectiveKind collective = CollectiveKind::all_gather;
-  Axis axis = Axis::tp;  // of a collective
   double message = 0;  // bytes. all_gather, reduce_scatter: of the whole tensor; all_reduce: of each rank's;
                        // all_to_all, exchange: what a rank sends in all; send: of the message
 };
@@ -59,6 +61,7 @@ struct OperatorList {
     TRIREME_CHECK(size < capacity, "a layer of more than {} operators", capacity);
     items[size++] = op;
   }
+  Operator& last() { return items[size - 1]; }
   const Operator* begin() const { return items.data(); }
   const Operator* end() const { return items.data() + size; }
 };

@@ -67,10 +67,10 @@ void CoarseBounds::enter(const Cell& cell) {
   for (Exchange& e : exchanges_) e.ready = false;
   now_ = nullptr;
   const sim::Machine& machine = question_.target.machine;
-  ends_.embed = end_time(sim::add_embedding_work, setting_, machine, end_works_);
-  ends_.head = end_time(sim::add_head_work, setting_, machine, end_works_);
+  ends_.embed = end_time(sim::add_embedding_operators, setting_, machine, end_works_);
+  ends_.head = end_time(sim::add_head_operators, setting_, machine, end_works_);
   if (setting_.model.mtp_depth > 0)
-    ends_.mtp_projection = end_time(sim::add_mtp_projection_work, setting_, machine, end_works_);
+    ends_.mtp_projection = end_time(sim::add_mtp_operators, setting_, machine, end_works_);
 }
 
 CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bool overlap) {
@@ -87,7 +87,7 @@ CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bo
     setting_.layout.overlap.experts = overlap;
     for (std::size_t k = 0; k < kinds_.size(); ++k) {
       at->works[k].size = 0;
-      sim::add_layer_work(setting_, kinds_[k], at->works[k]);
+      sim::add_layer_operators(setting_, kinds_[k], at->works[k]);
       at->times[k] =
           sim::layer_time(at->works[k], setting_, question_.target.machine, {}, setting_.model.is_moe(kinds_[k]));
     }

@@ -6,7 +6,7 @@
 // eight messages are under way at once (as plan::PatternOptions has it).
 #pragma once
 #include "sim/estimate/machine.h"
-#include "sim/estimate/work.h"
+#include "sim/estimate/described.h"
 
 namespace trireme::sim {
 

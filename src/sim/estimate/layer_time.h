@@ -3,7 +3,7 @@
 #include <array>
 
 #include "sim/estimate/machine.h"
-#include "sim/estimate/work.h"
+#include "sim/estimate/described.h"
 
 namespace trireme::sim {
 

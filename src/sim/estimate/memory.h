@@ -3,7 +3,7 @@
 // Of a stage, all ranks hold the same but for routed rows: the estimate is of the rank with the most. Stages are never
 // averaged. Within a stage the level after each slot is exact for its grid: every chunk's micro-batches between forward
 // and backward (or weight gradient) with what survives recomputation and swapping, and in each slot the worst moment of
-// its forward or backward, operator by operator (memory_tape.h).
+// its forward or backward, operator by operator (model/description/tape.h).
 //
 // `allocated` is what a framework's allocator has given out at its highest (torch: max_memory_allocated), `reserved`
 // with what it lost to fragmentation, `needed` with what lies outside of it: contexts and communicators.

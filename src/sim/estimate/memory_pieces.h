@@ -1,7 +1,7 @@
 // What the micro-batches of one chunk of the model hold on a rank: between forward and backward, and at the worst
 // moment of each.
 #pragma once
-#include "sim/estimate/memory_layers.h"
+#include "sim/estimate/described.h"
 #include "sim/estimate/memory_states.h"
 
 namespace trireme::sim {
@@ -15,13 +15,17 @@ class LayerTable {
   const TapeMemory& layer(int layer, bool recomputed);
   const TapeMemory& head();
   const TapeMemory& mtp();
-  TapeMemory embedding() const;
-  double stream_bytes() const { return sizes.split_tokens * setting.model.hidden * sizes.element; }
-  plan::RecomputeSet recompute(bool recomputed) const;
+  TapeMemory embedding() const { return model::embedding_memory(subject(false)); }
+  model::Subject subject(bool recomputed) const {
+    return subject_of(setting, kernels, share, recomputed ? setting.layout.recompute : plan::RecomputeSet{});
+  }
+  double stream_bytes() const {
+    return share.split_tokens * setting.model.hidden * setting.precision.activation_bytes;
+  }
 
   const Setting& setting;
   const model::Kernels& kernels;
-  const MemorySizes sizes;
+  const model::Share share;
 
  private:
   struct Entry {

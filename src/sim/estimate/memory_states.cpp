@@ -4,12 +4,15 @@
 #include <queue>
 #include <vector>
 
-#include "sim/estimate/memory_layers.h"
-
 namespace trireme::sim {
 
 namespace {
 
+using model::Weight;
+using model::WeightElements;
+using model::WeightKind;
+using model::WeightList;
+using model::WeightPlace;
 using plan::Sharding;
 
 const WeightList& list_of(const WeightList& list) {
@@ -160,15 +163,15 @@ StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, 
   // Every list of weights of the stage, in its order.
   const auto each = [&](auto&& use) {
     for (int i = 0; i < num_pieces; ++i) {
-      if (pieces[i].embed) use(embedding_weights(setting, kernels));
+      if (pieces[i].embed) use(table.embedding());
       for (int l = 0; l < pieces[i].num_layers; ++l) use(table.layer(pieces[i].first_layer + l));
       if (!pieces[i].head) continue;
       for (int b = 0; b < setting.model.mtp_blocks(); ++b) {
         use(table.layer(setting.model.num_layers + b));
-        use(mtp_weights(setting));
+        use(table.mtp());
       }
       // A tied head is the embedding's matrix: its own copy only where the embedding is on another stage.
-      use(head_weights(setting, kernels, !(setting.model.tied_embeddings && embed)));
+      use(table.head(!(setting.model.tied_embeddings && embed)));
     }
   };
   const bool gathers = level >= Sharding::parameters, reduces = level >= Sharding::gradients;
@@ -209,15 +212,15 @@ StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, 
   }
   if (gathers) out.gathered = walk.gathered_bytes;
   if (reduces) out.reduced = walk.reduced_bytes;
-  const MemorySizes sizes = memory_sizes(setting, kernels, 1);
-  if (sizes.quantised && kernels.caches_float8_weights && p.weight_bytes > sizes.kept_input)
-    out.float8_weights = 2 * sizes.kept_input * walk.float8;
+  const double kept_input = model::kept_input_bytes(p);
+  if (kept_input < p.activation_bytes && kernels.caches_float8_weights && p.weight_bytes > kept_input)
+    out.float8_weights = 2 * kept_input * walk.float8;
   if (kernels.unused_weight_gradients) out.unused_gradients = walk.shapes.bytes;
   out.workspaces = kernels.gemm_workspace_bytes + (head ? kernels.head_gemm_workspace_bytes : 0) +
                    (setting.model.moe.num_experts > 0 ? kernels.grouped_gemm_workspace_bytes : 0);
   const auto& attention = setting.model.attention;
   if (setting.model.learned_positions == 0)
-    out.workspaces += kernels.rotary_table_bytes * sizes.sequence / setting.layout.cp *
+    out.workspaces += kernels.rotary_table_bytes * double(setting.batch.sequence_length) / setting.layout.cp *
                       (attention.kind == model::AttentionKind::latent ? attention.qk_rope_dim : attention.head_dim);
   return out;
 }

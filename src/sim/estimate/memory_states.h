@@ -32,7 +32,7 @@ struct StateBytes {
   double workspaces = 0;        // of libraries
   double step = 0;              // beside all that, during the optimizer step only
   double host = 0;              // optimizer state in host memory
-  WeightElements elements;      // of the rank, before sharding over data ranks
+  model::WeightElements elements;      // of the rank, before sharding over data ranks
   double held() const { return parameters + gradients + master + moments; }
   double total() const { return held() + gathered + reduced + float8_weights + unused_gradients + workspaces; }
 };

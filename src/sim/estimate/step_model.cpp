@@ -46,10 +46,10 @@ StepModel::StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid>
     for (int c = 0; c < grid_->num_chunks; ++c) piece_of_[s][c] = plan::piece_of(schedule, s, c);
   shape_step(setting_, shape_);
   works_.resize(shape_.kinds.size());
-  for (std::size_t k = 0; k < works_.size(); ++k) add_layer_work(setting_, shape_.kinds[k].layer, works_[k]);
-  add_embedding_work(setting_, embed_);
-  add_head_work(setting_, head_);
-  if (setting_.model.mtp_depth > 0) add_mtp_projection_work(setting_, mtp_);
+  for (std::size_t k = 0; k < works_.size(); ++k) add_layer_operators(setting_, shape_.kinds[k].layer, works_[k]);
+  add_embedding_operators(setting_, embed_);
+  add_head_operators(setting_, head_);
+  if (setting_.model.mtp_depth > 0) add_mtp_operators(setting_, mtp_);
   swapped_bytes(setting_, memory, static_cast<int>(shape_.pieces.size()), host_bytes_);
 }
 
@@ -75,7 +75,8 @@ GridCosts StepModel::grid_costs(const Machine& machine, const std::vector<PieceT
   const int cells = grid_->num_cells(), chunks = grid_->num_chunks;
   // Tensor ranks each send their part; without sequence parallelism the receivers gather it.
   const double message =
-      token_counts(setting_).attention * setting_.model.hidden * setting_.precision.activation_bytes / l.tp;
+      double(setting_.batch.micro_batch) * double(setting_.batch.sequence_length) / l.cp * setting_.model.hidden *
+      setting_.precision.activation_bytes / l.tp;
   double send = l.pp > 1 ? send_s(machine, place_of(l, Axis::pp).stride, message) : 0;
   if (l.pp > 1 && l.tp > 1 && !l.sequence_parallel)
     send += ring_gather_s(machine, place_of(l, Axis::tp), message * l.tp);
