@@ -39,12 +39,17 @@ ParameterParts count(const WeightList& weights, double experts = 0) {
   return out;
 }
 
+std::int64_t table(const ModelSpec& spec, const ShardDegrees& shards) {
+  for (const Weight& w : whole_embedding_weights(spec, shards))
+    if (w.place == WeightPlace::tensor) return static_cast<std::int64_t>(w.elements());
+  return 0;
+}
+
 ParameterParts count(const ModelSpec& spec, const LayerRange& range, const ShardDegrees& shards, double experts) {
   ParameterParts out;
   const auto layer = [&](int number) { out += count(whole_layer_weights(spec, number, shards), experts); };
   for (int l = range.first_layer; l < range.first_layer + range.num_layers; ++l) layer(l);
-  const ParameterParts embedding = count(whole_embedding_weights(spec, shards));
-  if (range.embed) out += embedding;
+  if (range.embed) out += count(whole_embedding_weights(spec, shards));
   if (range.head) {
     out += count(whole_head_weights(spec, shards, !spec.tied_embeddings || !range.embed));
     out += count(whole_head_stream_weights(spec));
@@ -55,8 +60,7 @@ ParameterParts count(const ModelSpec& spec, const LayerRange& range, const Shard
       out += count(whole_mtp_weights(spec, shards));
     }
     // The token table's copy, without positions. A tied head's copy serves both.
-    if (!range.embed && !(spec.tied_embeddings && range.head))
-      out.embedding += embedding.embedding - std::int64_t{spec.learned_positions} * spec.hidden;
+    if (!range.embed && !(spec.tied_embeddings && range.head)) out.embedding += table(spec, shards);
   }
   return out;
 }
@@ -86,6 +90,14 @@ ParameterParts layer_parameters(const ModelSpec& spec, int layer, const ShardDeg
 
 ParameterParts parameters_of(const ModelSpec& spec, const LayerRange& range, const ShardDegrees& shards) {
   return count(spec, range, shards, 0);
+}
+
+std::int64_t table_parameters(const ModelSpec& spec) {
+  return table(spec, {});
+}
+
+double mtp_projection_parameters(const ModelSpec& spec, const ShardDegrees& shards) {
+  return static_cast<double>(count(whole_mtp_weights(spec, shards)).mtp);
 }
 
 ParameterParts active_parameters(const ModelSpec& spec) {

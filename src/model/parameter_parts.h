@@ -51,6 +51,11 @@ ParameterParts layer_parameters(const ModelSpec& spec, int layer, const ShardDeg
 // blocks but without the embedding holds a copy of the table, too, in `embedding`.
 ParameterParts parameters_of(const ModelSpec& spec, const LayerRange& range, const ShardDegrees& shards = {});
 
+// Of the token table: what a tied pair of embedding and head shares.
+std::int64_t table_parameters(const ModelSpec& spec);
+// Of the projection that an MTP block has beside its layer and norms.
+double mtp_projection_parameters(const ModelSpec& spec, const ShardDegrees& shards = {});
+
 // What one token uses: top_k of the routed experts. total() is the count "with both embeddings"; see also
 // ParameterCounts. The MTP blocks don't count.
 ParameterParts active_parameters(const ModelSpec& spec);

@@ -25,6 +25,8 @@ const std::map<std::string, std::string> places = {
     {"model/validate_model.cpp", "a bound that keeps counts whole numbers"},
     {"sim/estimate/described.cpp", "rows of a micro-batch: a rank's share"},
     {"sim/memory_cost.cpp", "a run's buffers between segments"},
+    {"sim/price.cpp", "a run's messages between stages, and of its counts"},
+    {"sim/exchange_cost.cpp", "a run's rows"},
     {"sim/estimate/newton_schulz.cpp", "an optimizer's matmuls"},
 };
 

@@ -52,6 +52,10 @@ WeightList head_weights(const Subject& subject, bool own_matrix);  // with the f
 WeightList head_stream_weights(const Subject& subject);  // what mixes several residual streams before the head
 WeightList mtp_weights(const Subject& subject);  // what an MTP block has beside its layer
 
+// Bytes of the residual stream of these tokens: what stages send to one another, and the seam of segments.
+inline double stream_bytes(const Subject& subject, double tokens) {
+  return tokens * subject.model.hidden * subject.precision.activation_bytes;
+}
 // Rows of the vocabulary's matrices on a rank, padding included.
 double vocabulary_rows(const ModelSpec& model, const Kernels& kernels, int tp);
 // Bytes of an element of a matmul's saved input: of its own, or of its quantised copy.

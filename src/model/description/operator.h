@@ -1,11 +1,11 @@
 // One thing that a device does in a layer for one micro-batch, as a value that rates price: a matmul, attention, a pass
 // over memory, a collective. Sizes only; no seconds.
 #pragma once
-#include <array>
 #include <cstdint>
 
 #include "base/axis.h"
 #include "base/errors.h"
+#include "model/description/room.h"
 #include "model/segment.h"
 
 namespace trireme::model {
@@ -45,6 +45,7 @@ struct Operator {
   double m = 0, n = 0, k = 0;  // matmul: of one group
   double groups = 1;
   double flops = 0;     // of matmul and attention
+  double sequence = 0, heads = 0, head_dim = 0;  // of attention: heads of all sequences
   double bytes = 0;     // memory: read and written; of a matmul: its operands and result
   double launches = 1;  // operations of the framework that the host carries out
   double kernels = 1;   // on the device
@@ -55,15 +56,15 @@ struct Operator {
 // No heap: a layer has at most this many.
 struct OperatorList {
   static constexpr int capacity = 160;
-  std::array<Operator, capacity> items;
+  Room<Operator, capacity> items;
   int size = 0;
   void add(const Operator& op) {
     TRIREME_CHECK(size < capacity, "a layer of more than {} operators", capacity);
     items[size++] = op;
   }
   Operator& last() { return items[size - 1]; }
-  const Operator* begin() const { return items.data(); }
-  const Operator* end() const { return items.data() + size; }
+  const Operator* begin() const { return items.begin(); }
+  const Operator* end() const { return items.begin() + size; }
 };
 
 }  // namespace trireme::model

@@ -92,6 +92,9 @@ void Walk<Sink>::attention_pass(const char* what, OperatorPass pass, double flop
        .pass = pass,
        .part = Part::core,
        .flops = flops,
+       .sequence = z.sequence_length,
+       .heads = std::max(1.0, z.sequences * s.model.attention.num_heads / z.tp / z.cp),
+       .head_dim = double(s.model.attention.head_dim),
        .launches = launches,
        .kernels = launches});
 }

@@ -51,6 +51,12 @@ model::Subject subject_of(const Setting& s, const model::Kernels& kernels, const
   return {s.model, share, s.precision, s.execution, kernels, recompute};
 }
 
+double stage_message_bytes(const Setting& s) {
+  double bytes = 0;
+  read(s, [&](const model::Subject& subject) { bytes = model::stream_bytes(subject, subject.share.tokens); });
+  return bytes;
+}
+
 void add_layer_operators(const Setting& s, int layer, OperatorList& out) {
   read(s, [&](const model::Subject& subject) { model::layer_operators(subject, layer, out); });
 }

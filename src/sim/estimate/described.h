@@ -22,6 +22,9 @@ model::Share rank_share(const Setting& setting, const model::Kernels& kernels, d
 model::Subject subject_of(const Setting& setting, const model::Kernels& kernels, const model::Share& share,
                           plan::RecomputeSet recompute = {});
 
+// Of a micro-batch between two stages, all tensor ranks' parts together.
+double stage_message_bytes(const Setting& setting);
+
 // All passes of one layer; of MTP layers (num_layers and up) without their projections. Time does not depend on what
 // kernels keep in memory: these are those of plain ones, with rows of the heaviest rank.
 void add_layer_operators(const Setting& setting, int layer, OperatorList& out);

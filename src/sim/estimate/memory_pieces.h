@@ -19,9 +19,7 @@ class LayerTable {
   model::Subject subject(bool recomputed) const {
     return subject_of(setting, kernels, share, recomputed ? setting.layout.recompute : plan::RecomputeSet{});
   }
-  double stream_bytes() const {
-    return share.split_tokens * setting.model.hidden * setting.precision.activation_bytes;
-  }
+  double stream_bytes() const { return model::stream_bytes(subject(false), share.split_tokens); }
 
   const Setting& setting;
   const model::Kernels& kernels;

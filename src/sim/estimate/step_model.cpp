@@ -74,9 +74,7 @@ GridCosts StepModel::grid_costs(const Machine& machine, const std::vector<PieceT
   GridCosts costs;
   const int cells = grid_->num_cells(), chunks = grid_->num_chunks;
   // Tensor ranks each send their part; without sequence parallelism the receivers gather it.
-  const double message =
-      double(setting_.batch.micro_batch) * double(setting_.batch.sequence_length) / l.cp * setting_.model.hidden *
-      setting_.precision.activation_bytes / l.tp;
+  const double message = stage_message_bytes(setting_) / l.tp;
   double send = l.pp > 1 ? send_s(machine, place_of(l, Axis::pp).stride, message) : 0;
   if (l.pp > 1 && l.tp > 1 && !l.sequence_parallel)
     send += ring_gather_s(machine, place_of(l, Axis::tp), message * l.tp);
