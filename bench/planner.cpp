@@ -149,7 +149,7 @@ void search_a_trillion(int threads) {
   q.base.batch = {.sequence_length = 4096, .micro_batch = 1, .global_batch = 16384};
   q.base.num_devices = 4096;
   q.target.machine = machine();
-  q.target.memory = platform::memory_profile("megatron");
+  q.target.kernels = model::find_kernels("megatron");
   q.target.capacity_bytes = 80 * GiB, q.target.host_capacity_bytes = 256 * GiB, q.target.machine.host_bytes = 55e9;
   const search::SearchResult found = search::search_layouts(q, {.threads = threads});
   if (found.best.empty()) return;
@@ -168,7 +168,7 @@ void search_a_trillion(int threads) {
 // Memory's lower bound and its full estimate, of the mixture of experts above.
 void memory(double budget_s) {
   const sim::Setting s = mixture_of_experts();
-  const platform::MemoryProfile profile = platform::memory_profile("megatron");
+  const model::Kernels profile = model::find_kernels("megatron");
   const plan::Schedule schedule = sim::schedule_of(s);
   double bound = 0, exact = 0;
   const double bound_s = median_s(budget_s, [&] { bound = sim::memory_lower_bound(s, profile); });

@@ -80,7 +80,7 @@ LayoutAnswer make_answer(const ChosenQuestion& chosen, const search::SearchResul
   const auto ready = shelf.get(s);
   a.schedule = ready->schedule;
   a.memory = search::memory_of(chosen.question, s, shelf);
-  const sim::StepModel step(s, ready->grid, chosen.question.target.memory);
+  const sim::StepModel step(s, ready->grid, chosen.question.target.kernels);
   a.spans = a.simulated ? spans_of_slots(a.schedule, *a.simulated) : spans_of_slots(step, *ready->grid, chosen);
   a.terms = step.explain(chosen.question.target.machine);
   return a;

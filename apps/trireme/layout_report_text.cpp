@@ -129,7 +129,7 @@ std::string answer_text(const LayoutAnswer& a, bool explain) {
       fmt::format("{}: {} parameters, {} active; {} x {} ({}), {} sequences of {} tokens a step, {}\n", base.model.name,
                   report::show_count(double(counts.total)), report::show_count(double(counts.active)), base.num_devices,
                   q.target.device, q.target.platform, base.batch.global_batch, base.batch.sequence_length,
-                  sim::name_of(base.precision.compute));
+                  model::name_of(base.precision.compute));
   for (const std::string& line : a.chosen.assumptions) out += "  assumed: " + line + "\n";
   out += fmt::format("  {:.3g} layouts; {} bounds, {} estimated in full, {:.1f} s\n", a.result.layouts, a.result.bounds,
                      a.result.estimates, a.result.seconds);

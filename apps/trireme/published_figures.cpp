@@ -22,12 +22,12 @@ ChosenQuestion choose_published(const plan::RunSpec& run, const std::string& sta
       throw ConfigError(
           {.file = run.file, .key = "published.set", .value = set, .allowed = "the run's own tables say that"});
     // A file is relative to the run's, as its other paths.
-    constexpr std::string_view profile = "memory_profile=";
-    const bool file = set.starts_with(profile) && set.ends_with(".toml");
+    const auto is_kernels = [&](std::string_view key) { return set.starts_with(key) && set.ends_with(".toml"); };
+    const std::size_t path = set.find('=') + 1;
+    const bool file = is_kernels("kernels=") || is_kernels("memory_profile=");
     o.set.push_back(
-        file ? fmt::format(
-                   "memory_profile={}",
-                   (fs::absolute(run.file).parent_path() / set.substr(profile.size())).lexically_normal().string())
+        file ? set.substr(0, path) +
+                   (fs::absolute(run.file).parent_path() / set.substr(path)).lexically_normal().string()
              : set);
   }
   ChosenQuestion chosen = choose_question(o, context, run.model);

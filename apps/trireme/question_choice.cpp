@@ -130,17 +130,15 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
   if (probed)
     stack.profile.devices.push_back({.device = platform.device.name, .values = platform::efficiency_of_curves(found)});
   // A probed machine is measured with trireme on it, which has no driver's contexts on a CPU and no stack's buffers.
-  platform::MemoryProfile memory =
-      probed && o.stack.empty() ? platform::MemoryProfile{} : search::memory_profile_of(stack.entry);
-  if (!given.memory_profile.empty())
-    memory = is_path(given.memory_profile) ? platform::load_memory_profile(given.memory_profile)
-                                           : platform::memory_profile(given.memory_profile);
+  model::Kernels kernels = probed && o.stack.empty() ? model::Kernels{} : search::kernels_of(stack.entry);
+  if (!given.kernels.empty())
+    kernels = is_path(given.kernels) ? model::load_kernels(given.kernels) : model::find_kernels(given.kernels);
 
   ChosenQuestion out;
   out.question.base = given.setting;
   out.question.given = given.given;
   out.question.target =
-      search::make_target(platform, stack.profile, stack.entry, memory, given.setting.precision.compute);
+      search::make_target(platform, stack.profile, stack.entry, kernels, given.setting.precision.compute);
   if (const double device = out.question.target.capacity_bytes; o.memory_GiB > 0) {
     if (o.memory_GiB * GiB > device)
       throw ConfigError({.key = "--memory-GiB",
@@ -149,6 +147,7 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
     out.question.target.capacity_bytes = o.memory_GiB * GiB;
   }
   const auto assume = [&](std::string line) { out.assumptions.push_back(std::move(line)); };
+  for (const std::string& hint : given.hints) assume(hint);
   const sim::Setting& s = given.setting;
   if (!given.given.contains("batch.global_batch"))
     assume(fmt::format("a global batch of {} sequences (--global-batch)", s.batch.global_batch));

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "model/description/whole_weights.h"
+
 namespace trireme::model {
 namespace {
-
-// Legend: D hidden, H heads, G key/value heads, h width of a query or key head, v of a value head.
 
 // Keys among `visible` that fall into the last `window` of each query's past.
 double windowed(double visible, double window, AttentionSquare square) {
@@ -18,26 +18,6 @@ double windowed(double visible, double window, AttentionSquare square) {
 
 double all_keys(double visible, AttentionSquare square) {
   return square == AttentionSquare::full ? visible : visible / 2;
-}
-
-double attention_matmuls(const ModelSpec& spec, int layer) {
-  const AttentionSpec& a = spec.attention;
-  const double D = spec.hidden, H = a.num_heads, G = a.num_kv_heads, h = a.head_dim, v = a.value_dim();
-  double out = a.q_lora_rank > 0 ? a.q_lora_rank * (D + H * h) : D * H * h;
-  if (a.kind == AttentionKind::latent)
-    out += D * (a.kv_lora_rank + a.qk_rope_dim) + a.kv_lora_rank * H * (a.qk_nope_dim + v);
-  else
-    out += D * G * (a.shared_kv ? h : h + v);
-  if (a.output_gate) out += D * H * v;
-  out += a.o_lora_rank > 0 ? a.o_lora_rank * (H * v + a.o_groups * D) : H * v * D;
-  if (const int ratio = spec.compression(layer); ratio > 0) {
-    const bool index = ratio == a.index_compression;
-    out += 2 * D * h * (index ? 2 : 1);
-    if (index)
-      out += (a.q_lora_rank > 0 ? a.q_lora_rank : D) * a.index_heads * a.index_head_dim + D * a.index_heads +
-             4 * D * a.index_head_dim;
-  }
-  return out;
 }
 
 double attention_scores(const ModelSpec& spec, int layer, double s, const FlopConvention& convention) {
@@ -50,13 +30,6 @@ double attention_scores(const ModelSpec& spec, int layer, double s, const FlopCo
   return out;
 }
 
-double linear_matmuls(const ModelSpec& spec) {
-  const LinearMixerSpec& l = spec.linear;
-  const double inner = double{1} * l.num_heads * l.head_dim, state = double{1} * l.num_groups * l.state_dim;
-  const double steps = (l.kind == LinearMixerKind::mamba2 ? 1.0 : 2.0) * l.num_heads;
-  return spec.hidden * (2 * inner + 2 * state + steps) + inner * spec.hidden;
-}
-
 // The scan a token: Mamba-2 by Megatron-LM's count of 7 a state entry; the gated delta rule reads, decays, corrects and
 // writes its state, 8 an entry.
 double linear_scan(const ModelSpec& spec) {
@@ -66,8 +39,40 @@ double linear_scan(const ModelSpec& spec) {
   return (l.kind == LinearMixerKind::mamba2 ? 7 : 8) * entries + 2 * mixed * l.conv_width;
 }
 
-double feed_forward_matmuls(const ModelSpec& spec, double width, double ffn) {
-  return (spec.gated ? 3 : 2) * width * ffn;
+// Forward, of one token: routed experts see top_k rows of it.
+FlopsPerToken matmul_flops(const ModelSpec& spec, const WeightList& weights) {
+  FlopsPerToken f;
+  for (const Weight& w : weights) {
+    if (!w.multiplies) continue;
+    const double flops = 2 * w.rows * w.columns;
+    switch (w.role) {
+      case WeightRole::attention:
+        f.projections += flops;
+        break;
+      case WeightRole::router:
+        f.router += flops;
+        break;
+      case WeightRole::routed_experts:
+        f.routed_experts += spec.moe.router.top_k * flops;
+        break;
+      case WeightRole::shared_experts:
+        f.shared_experts += flops;
+        break;
+      case WeightRole::dense:
+        f.dense += flops;
+        break;
+      case WeightRole::mtp:
+        f.mtp += flops;
+        break;
+      case WeightRole::head:
+        f.head += flops;
+        break;
+      case WeightRole::embedding:
+      case WeightRole::norms:
+        break;
+    }
+  }
+  return f;
 }
 
 FlopsPerToken scaled(FlopsPerToken f, double by) {
@@ -106,43 +111,37 @@ double keys_per_query(const ModelSpec& spec, int layer, std::int64_t sequence_le
   return recent + windowed(compressed, chosen ? a.index_top_k : compressed, convention.square);
 }
 
+double score_flops(const ModelSpec& spec, int layer, std::int64_t sequence_length, const FlopConvention& convention) {
+  const Mixer mixer = spec.mixer(layer);
+  return mixer == Mixer::attention ? attention_scores(spec, layer, static_cast<double>(sequence_length), convention)
+         : mixer == Mixer::linear  ? linear_scan(spec)
+                                   : 0;
+}
+
 FlopsPerToken layer_flops(const ModelSpec& spec, int layer, std::int64_t sequence_length,
                           const FlopConvention& convention) {
-  FlopsPerToken f;
-  const double D = spec.hidden, s = static_cast<double>(sequence_length);
-  const Mixer mixer = spec.mixer(layer);
-  if (mixer == Mixer::attention) {
-    f.projections = 2 * attention_matmuls(spec, layer);
-    f.scores = attention_scores(spec, layer, s, convention);
-  } else if (mixer == Mixer::linear) {
-    f.projections = 2 * linear_matmuls(spec);
-    f.scores = linear_scan(spec);
-  }
-  const FeedForward ffn = spec.feed_forward(layer);
-  if (ffn == FeedForward::dense) f.dense = 2 * feed_forward_matmuls(spec, D, spec.dense_ffn);
-  if (ffn == FeedForward::moe) {
-    const MoeSpec& m = spec.moe;
-    const double width = m.latent_dim > 0 ? m.latent_dim : D;
-    if (convention.router) f.router = 2 * D * m.num_experts;
-    f.routed_experts = 2 * m.router.top_k * feed_forward_matmuls(spec, width, m.expert_ffn);
-    f.shared_experts =
-        2 * feed_forward_matmuls(spec, D, m.shared_ffn) + (m.shared_gate ? 2 * D : 0) + 4 * D * m.latent_dim;
-  }
+  FlopsPerToken f = matmul_flops(spec, whole_layer_weights(spec, layer));
+  f.scores = score_flops(spec, layer, sequence_length, convention);
+  if (!convention.router) f.router = 0;
   return f;
+}
+
+double projection_elements(const ModelSpec& spec, int layer) {
+  return matmul_flops(spec, whole_layer_weights(spec, layer)).projections / 2;
 }
 
 FlopsPerToken flops_of(const ModelSpec& spec, const LayerRange& range, std::int64_t sequence_length,
                        const FlopConvention& convention) {
   FlopsPerToken f;
-  const double D = spec.hidden, head = convention.head ? 2.0 * D * static_cast<double>(spec.vocab_size) : 0;
+  const FlopsPerToken head = convention.head ? matmul_flops(spec, whole_head_weights(spec)) : FlopsPerToken{};
   for (int layer = range.first_layer; layer < range.first_layer + range.num_layers; ++layer)
     f += layer_flops(spec, layer, sequence_length, convention);
-  if (range.head) f.head += head;
+  if (range.head) f += head;
   if (range.mtp && convention.mtp)
     for (int depth = 0; depth < spec.mtp_depth; ++depth) {
       f += layer_flops(spec, spec.num_layers, sequence_length, convention);
-      f.mtp += 4 * D * D;
-      f.head += head;
+      f += matmul_flops(spec, whole_mtp_weights(spec));
+      f += head;
     }
   return scaled(f, convention.passes);
 }

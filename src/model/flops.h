@@ -44,7 +44,12 @@ struct FlopsPerToken {
 // (causal); a chunk: w / 2.
 double keys_per_query(const ModelSpec& spec, int layer, std::int64_t sequence_length, const FlopConvention& convention);
 
-// One layer, one forward pass: convention.passes doesn't apply.
+// Of a token in one layer, forward: query-key pairs and what they weight, an index's included; a linear mixer's
+// convolution and scan.
+double score_flops(const ModelSpec& spec, int layer, std::int64_t sequence_length, const FlopConvention& convention = {});
+
+// One layer, one forward pass: convention.passes doesn't apply. Of matmuls: two FLOPs for each element of a weight that
+// tokens are multiplied with (model/description).
 FlopsPerToken layer_flops(const ModelSpec& spec, int layer, std::int64_t sequence_length,
                           const FlopConvention& convention = {});
 
@@ -53,6 +58,9 @@ FlopsPerToken flops_of(const ModelSpec& spec, const LayerRange& range, std::int6
                        const FlopConvention& convention = {});
 FlopsPerToken flops_per_token(const ModelSpec& spec, std::int64_t sequence_length,
                               const FlopConvention& convention = {});
+
+// Elements of the matrices that a mixer multiplies a token with.
+double projection_elements(const ModelSpec& spec, int layer);
 
 // Parameters that a token is multiplied with in one forward pass of the model, without its MTP blocks.
 std::int64_t active_matmul_parameters(const ModelSpec& spec);

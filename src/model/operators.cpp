@@ -20,7 +20,7 @@ class OperatorList {
         hidden_(spec.hidden),
         moe_(layer >= 0 && spec.is_moe(layer)) {}
 
-  std::vector<Operator> list;
+  std::vector<FusedOperator> list;
 
   void embed(Pass pass) {
     if (pass == Pass::forward) memory("embedding lookup", 2.0 * tokens_ * hidden_);
@@ -89,11 +89,11 @@ class OperatorList {
  private:
   void memory(const char* what, double elements, int launches = 1) {
     list.push_back(
-        {.kind = OperatorKind::memory, .what = what, .bytes = Bytes(elements * size_), .launches = launches});
+        {.kind = FusedKind::memory, .what = what, .bytes = Bytes(elements * size_), .launches = launches});
   }
 
   void gemm(const char* what, std::int64_t m, std::int64_t n, std::int64_t k, int launches = 1) {
-    list.push_back({.kind = OperatorKind::gemm,
+    list.push_back({.kind = FusedKind::gemm,
                     .what = what,
                     .m = m,
                     .n = n,
@@ -104,7 +104,7 @@ class OperatorList {
   }
 
   void grouped(const char* what, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t groups, int launches) {
-    list.push_back({.kind = OperatorKind::grouped_gemm,
+    list.push_back({.kind = FusedKind::grouped_gemm,
                     .what = what,
                     .m = m,
                     .n = n,
@@ -120,7 +120,7 @@ class OperatorList {
     const double length = static_cast<double>(shape_.sequence_length);
     const double forward = 2.0 * shape_.sequences * a.num_heads * length * length * a.head_dim;  // half of the square
     const double streams = a.num_heads * 2.0 + a.num_kv_heads * 2.0;                             // q, out; k, v
-    list.push_back({.kind = OperatorKind::attention,
+    list.push_back({.kind = FusedKind::attention,
                     .what = pass == Pass::forward ? "attention" : "attention, gradient",
                     .batch = shape_.sequences,
                     .heads = a.num_heads,
@@ -183,7 +183,7 @@ class OperatorList {
 
 }  // namespace
 
-std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass,
+std::vector<FusedOperator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass,
                                 const SegmentShape& shape) {
   OperatorList ops(spec, layer, shape);
   switch (segment) {

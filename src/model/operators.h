@@ -12,15 +12,15 @@
 
 namespace trireme::model {
 
-enum class OperatorKind {
+enum class FusedKind {
   gemm,          // m x k times k x n
   grouped_gemm,  // `groups` matmuls that share k and n; m is the rows of all groups together
   attention,     // scaled-dot-product attention, causal: batch, heads, sequence, head_dim
   memory,        // bandwidth-bound: `bytes` read and written
 };
 
-struct Operator {
-  OperatorKind kind = OperatorKind::memory;
+struct FusedOperator {
+  FusedKind kind = FusedKind::memory;
   const char* what = "";  // "q, k, v projection": for --explain and profiles
   std::int64_t m = 0, n = 0, k = 0, groups = 1;
   std::int64_t batch = 0, heads = 0, kv_heads = 0, sequence = 0, head_dim = 0;
@@ -49,7 +49,7 @@ struct SegmentShape {
 
 enum class Pass { forward, backward };
 
-std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass, const SegmentShape& shape);
+std::vector<FusedOperator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass, const SegmentShape& shape);
 
 // Memory of one segment for one micro-batch, exactly as `nn` keeps it. The residual stream that passes through `experts`
 // counts in its boundary and input gradient, as whoever holds those holds it.

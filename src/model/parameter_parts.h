@@ -1,5 +1,5 @@
-// How many parameters a model, a run of its layers or one rank's shard of them has, by part: closed forms of what
-// parameters() lists one by one.
+// How many parameters a model, a run of its layers or one rank's shard of them has, by part: read off the weights of the
+// description. A test holds them against the names that parameters() lists one by one.
 #pragma once
 #include <cstdint>
 
@@ -42,6 +42,11 @@ ParameterParts layer_parameters(const ModelSpec& spec, int layer, const ShardDeg
 // With tied embeddings a range with the head but not the embedding holds a copy of the table, in `head`; one with MTP
 // blocks but without the embedding holds a copy of the table, too, in `embedding`.
 ParameterParts parameters_of(const ModelSpec& spec, const LayerRange& range, const ShardDegrees& shards = {});
+
+// Of the token table: what a tied pair of embedding and head shares.
+std::int64_t table_parameters(const ModelSpec& spec);
+// Of the projection that an MTP block has beside its layer and norms.
+double mtp_projection_parameters(const ModelSpec& spec, const ShardDegrees& shards = {});
 
 // What one token uses: top_k of the routed experts. total() is the count "with both embeddings"; see also
 // ParameterCounts. The MTP blocks don't count.

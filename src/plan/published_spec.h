@@ -22,7 +22,7 @@ struct PublishedSpec {
   std::vector<std::string> assumed;  // what the source does not say, one a line
   int devices = 1;
   std::string stack;             // as `trireme plan --stack`; empty: the default
-  std::vector<std::string> set;  // KEY=VALUE of the tables model, precision, load and execution, and memory_profile
+  std::vector<std::string> set;  // KEY=VALUE of the tables model, precision, load and execution, and kernels
   // What TFLOP/s and MFU count: GFLOP_per_token where that is given, else the convention's; over peak_TFLOPps, or the
   // platform's peak.
   double flops_per_token = 0;

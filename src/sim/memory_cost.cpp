@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/parameter_parts.h"
 #include "model/parameters.h"
 
 namespace trireme::sim {
@@ -51,7 +52,7 @@ double checkpoint_copy_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, c
   const bool embed = std::any_of(stage.chunks.begin(), stage.chunks.end(), [](const plan::Chunk& c) { return c.embed; });
   const bool head = std::any_of(stage.chunks.begin(), stage.chunks.end(), [](const plan::Chunk& c) { return c.head; });
   if (run.model.tied_embeddings && head && !embed)
-    elements -= static_cast<double>(run.model.vocab_size) * run.model.hidden;
+    elements -= static_cast<double>(model::table_parameters(run.model));
   const double value = size_of(run.device.dtype), wide = size_of(accumulate_dtype(run.device.dtype));
   double biases = 0;
   if (run.model.moe.router.selection_bias)

@@ -19,11 +19,11 @@ struct Term {
 };
 TRIREME_JSON(Term)
 
-Seconds operator_time(const model::Operator& op, const platform::DeviceCurves& curves);
+Seconds operator_time(const model::FusedOperator& op, const platform::DeviceCurves& curves);
 
 // The same, with its explanation.
-Term explain_operator(const model::Operator& op, const platform::DeviceCurves& curves);
+Term explain_operator(const model::FusedOperator& op, const platform::DeviceCurves& curves);
 
-Seconds operators_time(const std::vector<model::Operator>& ops, const platform::DeviceCurves& curves);
+Seconds operators_time(const std::vector<model::FusedOperator>& ops, const platform::DeviceCurves& curves);
 
 }  // namespace trireme::sim

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "model/parameter_parts.h"
 #include "model/parameters.h"
 #include "platform/device_curves.h"
 #include "platform/network_curves.h"
@@ -121,7 +122,7 @@ class Pricer {
       case ActionKind::reduce:
         return one(reduction(a.group, s, stage.buckets[a.bucket].elements * size_of(run_.device.reduce_dtype)));
       case ActionKind::reduce_embedding:
-        return one(reduction(a.group, s, double(run_.model.vocab_size) * run_.model.hidden * size_of(run_.device.reduce_dtype)));
+        return one(reduction(a.group, s, double(model::table_parameters(run_.model)) * size_of(run_.device.reduce_dtype)));
       case ActionKind::send:
       case ActionKind::receive: {
         const double bytes = tokens * run_.model.hidden * size;

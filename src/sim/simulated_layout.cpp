@@ -20,7 +20,7 @@ double num_actions(const Setting& s) {
 
 SimulatedLayout simulate_layout(const Setting& setting, const plan::Schedule& schedule,
                                 std::shared_ptr<const CompiledGrid> grid, const Machine& machine,
-                                const platform::MemoryProfile& memory) {
+                                const model::Kernels& memory) {
   const plan::LayoutSpec& l = setting.layout;
   const StepModel model(setting, std::move(grid), memory);
   SimulatedLayout out;

@@ -1,6 +1,6 @@
 // A setting lowered at the grain of a chunk, priced and simulated: the search's second level.
 #pragma once
-#include "platform/memory_profile.h"
+#include "model/kernels.h"
 #include "sim/simulate.h"
 #include "sim/estimate/step_model.h"
 
@@ -18,6 +18,6 @@ double num_actions(const Setting& setting);
 // `schedule`: the setting's.
 SimulatedLayout simulate_layout(const Setting& setting, const plan::Schedule& schedule,
                                 std::shared_ptr<const CompiledGrid> grid, const Machine& machine,
-                                const platform::MemoryProfile& memory);
+                                const model::Kernels& memory);
 
 }  // namespace trireme::sim

@@ -26,7 +26,7 @@ Question small_question(int devices, double memory_GB) {
   s.num_devices = devices;
   s.batch = {.sequence_length = 4096, .micro_batch = 1, .global_batch = 32};
   const auto platform = platform::load_platform(TRIREME_SOURCE_DIR "/configs/platforms/dgx_h100.toml");
-  q.target = make_target(platform, {}, "", platform::memory_profile("megatron"), s.precision.compute);
+  q.target = make_target(platform, {}, "", model::find_kernels("megatron"), s.precision.compute);
   q.target.capacity_bytes = memory_GB * 1e9;
   return q;
 }

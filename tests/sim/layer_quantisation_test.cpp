@@ -22,12 +22,12 @@ Setting setting(ComputeFormat format) {
   return s;
 }
 
-double bytes_of(const Setting& s, const std::string& what, Part part, WorkPass pass) {
-  WorkList works;
-  add_layer_work(s, 0, works);
+double bytes_of(const Setting& s, const std::string& what, Part part, OperatorPass pass) {
+  OperatorList works;
+  add_layer_operators(s, 0, works);
   double sum = 0;
-  for (const Work& w : works)
-    if (w.kind == WorkKind::memory && w.what == what && w.part == part && w.pass == pass) sum += w.bytes;
+  for (const Operator& w : works)
+    if (w.kind == OperatorKind::memory && w.what == what && w.part == part && w.pass == pass) sum += w.bytes;
   return sum;
 }
 
@@ -36,7 +36,7 @@ constexpr double up_in = 8192 * 1024, down_in = 8192 * 512, up_out = 8192 * 1024
 
 TEST(Quantisation, ReadsAsOftenAsTheFormatsScaleNeeds) {
   const auto input = [](const Setting& s) {
-    return bytes_of(s, "quantisation of the input", Part::experts, WorkPass::forward) / (up_in + down_in);
+    return bytes_of(s, "quantisation of the input", Part::experts, OperatorPass::forward) / (up_in + down_in);
   };
   EXPECT_EQ(input(setting(ComputeFormat::bfloat16)), 0);
   EXPECT_EQ(input(setting(ComputeFormat::mxfp8)), 2 + 1 + 1);
@@ -51,26 +51,26 @@ TEST(Quantisation, ReadsAsOftenAsTheFormatsScaleNeeds) {
 TEST(Quantisation, FusedExpertsPassOverNothingBetweenTheirMatmuls) {
   Setting s = setting(ComputeFormat::mxfp8);
   s.execution.fused_experts = true;
-  EXPECT_EQ(bytes_of(s, "quantisation of the input", Part::experts, WorkPass::forward), 4 * up_in);
+  EXPECT_EQ(bytes_of(s, "quantisation of the input", Part::experts, OperatorPass::forward), 4 * up_in);
   // The gradient of down's result is 1024 wide; that of gate and up comes quantised.
-  EXPECT_EQ(bytes_of(s, "quantisation of the gradient", Part::experts, WorkPass::input_gradient), 4 * 8192 * 1024.0);
-  EXPECT_EQ(bytes_of(s, "activation", Part::activation, WorkPass::forward), 0);
-  EXPECT_EQ(bytes_of(s, "activation", Part::activation, WorkPass::input_gradient), 0);
+  EXPECT_EQ(bytes_of(s, "quantisation of the gradient", Part::experts, OperatorPass::input_gradient), 4 * 8192 * 1024.0);
+  EXPECT_EQ(bytes_of(s, "activation", Part::activation, OperatorPass::forward), 0);
+  EXPECT_EQ(bytes_of(s, "activation", Part::activation, OperatorPass::input_gradient), 0);
   s.execution.fused_experts = false;
-  EXPECT_EQ(bytes_of(s, "quantisation of the gradient", Part::experts, WorkPass::input_gradient),
+  EXPECT_EQ(bytes_of(s, "quantisation of the gradient", Part::experts, OperatorPass::input_gradient),
             4 * (8192 * 1024.0 + up_out));
   // Gate and up read, the product written, in 16 bits.
-  EXPECT_EQ(bytes_of(s, "activation", Part::activation, WorkPass::forward), 3 * 2 * down_in);
+  EXPECT_EQ(bytes_of(s, "activation", Part::activation, OperatorPass::forward), 3 * 2 * down_in);
   // Biases are beyond the fused kernels.
   s.execution.fused_experts = s.model.moe.expert_bias = true;
-  EXPECT_GT(bytes_of(s, "activation", Part::activation, WorkPass::forward), 3 * 2 * down_in);
+  EXPECT_GT(bytes_of(s, "activation", Part::activation, OperatorPass::forward), 3 * 2 * down_in);
 }
 
 TEST(Attention, DropoutReadsAndWritesScoresOnceMore) {
   Setting s = setting(ComputeFormat::bfloat16);
   s.execution.fused_attention = false;
   const double scores = 8 * 4096.0 * 4096;
-  const auto forward = [&] { return bytes_of(s, "softmax and dropout", Part::core, WorkPass::forward) / scores; };
+  const auto forward = [&] { return bytes_of(s, "softmax and dropout", Part::core, OperatorPass::forward) / scores; };
   EXPECT_EQ(forward(), 2 + 2);
   s.execution.dropout = true;
   EXPECT_EQ(forward(), 2 + 2 + 2 + 2 + 1);

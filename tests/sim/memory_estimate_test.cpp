@@ -29,7 +29,7 @@ Setting moe_setting() {
   return s;
 }
 
-MemoryEstimate estimate(const Setting& s, const platform::MemoryProfile& p = {}, const MemoryOptions& options = {}) {
+MemoryEstimate estimate(const Setting& s, const model::Kernels& p = {}, const MemoryOptions& options = {}) {
   const int m = static_cast<int>(s.batch.num_micro_batches(data_ranks(s).dense / s.layout.cp));
   const auto schedule = plan::make_schedule(
       s.layout.schedule, {.num_stages = s.layout.pp,
@@ -52,7 +52,7 @@ TEST(States, CountsEveryShippedModel) {
     Setting s;
     s.model = model::load_model(entry.path());
     if (s.model.num_layers == 0) continue;
-    const platform::MemoryProfile plain;
+    const model::Kernels plain;
     WeightTable table(s, plain);
     const Piece all{.first_layer = 0, .num_layers = s.model.num_layers, .embed = true, .head = true};
     const double counted = state_bytes(table, &all, 1, false).elements.total();
@@ -64,7 +64,7 @@ TEST(States, CountsEveryShippedModel) {
 TEST(States, ExpertsWithoutTensorParallelism) {
   Setting s = moe_setting();
   ASSERT_EQ(s.layout.tp, 1);
-  const platform::MemoryProfile p;
+  const model::Kernels p;
   const Piece all{.first_layer = 0, .num_layers = 8, .embed = true, .head = true};
   WeightTable whole(s, p);
   const WeightElements one = state_bytes(whole, &all, 1, true).elements;
@@ -83,7 +83,7 @@ TEST(States, DenseAndExpertsShardOnTheirOwnMeshes) {
   s.layout.ep = 4;
   s.layout.sharding = Sharding::optimizer;
   const StageMemory stage = estimate(s).stages[0];
-  const platform::MemoryProfile p;
+  const model::Kernels p;
   WeightTable weights(s, p);
   const Piece all{.first_layer = 0, .num_layers = 8, .embed = true, .head = true};
   const WeightElements n = state_bytes(weights, &all, 1, true).elements;
@@ -219,7 +219,7 @@ TEST(Activations, Float8KeepsAByteOfEachInput) {
 // Scores and float32 logits are stored where nothing fuses them: tokens x keys x heads x 2 bytes, tokens x rows x 4.
 TEST(Activations, FollowTheExecution) {
   Setting s = moe_setting();
-  const platform::MemoryProfile p = platform::memory_profile("megatron");
+  const model::Kernels p = model::find_kernels("megatron");
   const StageMemory fused = estimate(s, p).stages[0];
   EXPECT_EQ(item(fused, "attention probabilities") + item(fused, "logits in float32"), 0);
   s.execution.fused_attention = s.execution.fused_loss = false;
@@ -298,13 +298,13 @@ TEST(Feasible, SaysWhatDoesNotFit) {
 TEST(Feasible, IsATableThatJsonCarries) {
   Setting s = moe_setting();
   s.layout.swap.add(Swap::optimizer);
-  const MemoryEstimate e = estimate(s, platform::memory_profile("megatron"), {.capacity_bytes = 1e9, .slots = true});
+  const MemoryEstimate e = estimate(s, model::find_kernels("megatron"), {.capacity_bytes = 1e9, .slots = true});
   EXPECT_EQ(nlohmann::json::parse(nlohmann::json(e).dump()).get<MemoryEstimate>(), e);
 }
 
 TEST(Feasible, ReservedAndOverheadsAreShownApart) {
   const Setting s = moe_setting();
-  platform::MemoryProfile p;
+  model::Kernels p;
   p.fragmentation = 0.1, p.context_bytes = 1e9, p.communicator_bytes = 1e8;
   const StageMemory stage = estimate(s, p).stages[0];
   EXPECT_DOUBLE_EQ(stage.reserved_bytes, 1.1 * stage.allocated_bytes);
@@ -328,7 +328,7 @@ TEST(Feasible, CountsBeyond32Bits) {
 TEST(LowerBound, IsNeverAboveTheEstimate) {
   std::mt19937 random(7);
   const auto pick = [&](std::initializer_list<int> values) { return values.begin()[random() % values.size()]; };
-  const std::vector<std::string> profiles = platform::memory_profile_names();
+  const std::vector<std::string> profiles = model::kernels_names();
   int close = 0;
   constexpr int trials = 400;
   for (int trial = 0; trial < trials; ++trial) {
@@ -354,7 +354,7 @@ TEST(LowerBound, IsNeverAboveTheEstimate) {
     s.precision.compute = pick({0, 1}) ? ComputeFormat::bfloat16 : ComputeFormat::mxfp8;
     s.num_devices = l.pp * stage_ranks;
     s.batch.global_batch = l.dp * pick({8, 12, 16});
-    const platform::MemoryProfile p = platform::memory_profile(profiles[random() % profiles.size()]);
+    const model::Kernels p = model::find_kernels(profiles[random() % profiles.size()]);
     const double exact = estimate(s, p).needed_bytes(), bound = memory_lower_bound(s, p);
     ASSERT_LE(bound, exact * (1 + 1e-12)) << "trial " << trial << ", " << p.name;
     close += bound > 0.9 * exact;

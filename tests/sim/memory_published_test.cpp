@@ -7,7 +7,7 @@
 #include "model/model_spec.h"
 #include "plan/pipeline/generators.h"
 #include "sim/estimate/memory.h"
-#include "sim/estimate/memory_layers.h"
+#include "sim/estimate/described.h"
 #include "sim/estimate/memory_states.h"
 
 namespace trireme::sim {
@@ -28,7 +28,7 @@ double item(const StageMemory& stage, const std::string& name) {
   return bytes;
 }
 
-MemoryEstimate one_f_one_b(const Setting& s, const platform::MemoryProfile& p, const MemoryOptions& options = {}) {
+MemoryEstimate one_f_one_b(const Setting& s, const model::Kernels& p, const MemoryOptions& options = {}) {
   const int dp = data_ranks(s).dense / s.layout.cp;
   return estimate_memory(s, plan::make_schedule("1f1b", s.layout.pp, static_cast<int>(s.batch.num_micro_batches(dp))),
                          p, options);
@@ -41,7 +41,7 @@ struct B200Row {
   double allocated_GiB;
 };
 
-// Highest torch.cuda.max_memory_allocated of the eight ranks. docs/memory.md says which values of the profile were set
+// Highest torch.cuda.max_memory_allocated of the eight ranks. docs/memory.md says which values of the kernels were set
 // by these figures: `fragmentation`, which `allocated` has no part in, and 16 MiB of the head's workspace.
 TEST(Published, AllocatedOnB200) {
   const B200Row rows[] = {
@@ -64,7 +64,7 @@ TEST(Published, AllocatedOnB200) {
     s.layout.sharding = Sharding::optimizer;
     s.batch = {.sequence_length = r.sequence, .micro_batch = 1, .global_batch = r.global_batch};
     s.num_devices = 8;
-    const MemoryEstimate e = one_f_one_b(s, platform::memory_profile("megatron"));
+    const MemoryEstimate e = one_f_one_b(s, model::find_kernels("megatron"));
     EXPECT_NEAR(e.allocated_bytes() / GiB / r.allocated_GiB, 1, 0.002)
         << r.model << " tp " << r.tp << " pp " << r.pp << " cp " << r.cp;
   }
@@ -86,7 +86,7 @@ TEST(Published, PipersStages) {
   st.batch = {
       .sequence_length = static_cast<std::int64_t>(s), .micro_batch = static_cast<std::int64_t>(b), .global_batch = 64};
   st.precision.gradient_bytes = 2;
-  const MemoryEstimate e = one_f_one_b(st, platform::MemoryProfile{});
+  const MemoryEstimate e = one_f_one_b(st, model::Kernels{});
   const double states = L / PP * (64 * d * d + 48 * E * d * f / EP);
   const double norms_and_router = 16 * L / PP * (2 * d + E * d);
   EXPECT_DOUBLE_EQ(e.stages[1].state_bytes, states + norms_and_router);
@@ -121,8 +121,8 @@ TEST(Published, EuropasCheckpointsAndGatheredExperts) {
   s.layout.recompute.add(Recompute::layer);
   s.batch = {.sequence_length = 65536, .micro_batch = 1, .global_batch = 384};
   s.precision = {.weight_bytes = 4, .gradient_bytes = 4, .master_bytes = 0, .moment_bytes = 4, .reduce_bytes = 2};
-  platform::MemoryProfile p = platform::memory_profile("torchtitan");
-  p.loss = platform::LossKind::chunked;
+  model::Kernels p = model::find_kernels("torchtitan");
+  p.loss = model::LossKind::chunked;
   p.gathered_layers = p.reduced_layers = 1;  // asynchronous unshard: nothing waits in a second buffer
   const MemoryOptions options{.capacity_bytes = 96e9, .host_capacity_bytes = 120e9};
 
@@ -172,7 +172,7 @@ TEST(Published, KorthikantisFirstStage) {
                                                .num_micro_batches = static_cast<int>(r.global_batch / r.micro_batch),
                                                .num_chunks = r.virtual_stages});
     const auto layers = [&](const Setting& s) {
-      const MemoryEstimate e = estimate_memory(s, schedule, platform::memory_profile("korthikanti"));
+      const MemoryEstimate e = estimate_memory(s, schedule, model::find_kernels("korthikanti"));
       double bytes = 0;  // of the layers: without the ends, as the paper's figure
       for (const MemoryItem& i : e.stages[0].items)
         if (i.group == "activations" && i.name != "token ids" && i.name != "last hidden state" &&
@@ -193,11 +193,12 @@ TEST(Published, KorthikantisFirstStage) {
 
 TEST(Published, KorthikantisRelativeActivations) {
   for (const MegatronRow& r : megatron_rows) {
-    const platform::MemoryProfile p = platform::memory_profile("korthikanti");
+    const model::Kernels p = model::find_kernels("korthikanti");
     const auto layer = [&](bool sequence_parallel, plan::RecomputeSet recompute) {
       Setting s = megatron(r);
       s.layout.sequence_parallel = sequence_parallel;
-      return run_tape(layer_tape(s, p, memory_sizes(s, p, 1), 0, recompute)).saved;
+      const model::Share share = rank_share(s, p, 1);
+  return model::run_tape(model::layer_tape(subject_of(s, p, share, recompute), 0)).saved;
     };
     plan::RecomputeSet core, whole;
     core.add(Recompute::core_attention);
@@ -227,7 +228,7 @@ TEST(Published, PangusLayoutNeedsRecomputationAndSwapping) {
   s.batch = {.sequence_length = 4096, .micro_batch = 2, .global_batch = 2 * 48 * 64};
   const auto schedule =
       plan::make_schedule("merged_1f1b", {.num_stages = 16, .num_micro_batches = 64, .num_chunks = 2});
-  const platform::MemoryProfile p = platform::memory_profile("eager");
+  const model::Kernels p = model::find_kernels("eager");
   const MemoryOptions options{.capacity_bytes = 64e9};
 
   const MemoryEstimate all_kept = estimate_memory(s, schedule, p, options);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/pipeline/generators.h"
-#include "sim/estimate/memory_layers.h"
+#include "sim/estimate/described.h"
 #include "sim/estimate/memory_states.h"
 
 namespace trireme::sim {
@@ -29,16 +29,17 @@ Setting gpt(int layers = 4, int hidden = 1024, int heads = 16) {
 }
 
 // Its stack: scores stored, dropout; norm statistics are left out there.
-platform::MemoryProfile korthikanti() {
-  platform::MemoryProfile p;
+model::Kernels korthikanti() {
+  model::Kernels p;
   p.flash_attention = false;
   p.dropout = true;
   p.norm_statistics = false;
   return p;
 }
 
-double saved(const Setting& s, const platform::MemoryProfile& p, plan::RecomputeSet recompute = {}) {
-  return run_tape(layer_tape(s, p, memory_sizes(s, p, 1), 0, recompute)).saved;
+double saved(const Setting& s, const model::Kernels& p, plan::RecomputeSet recompute = {}) {
+  const model::Share share = rank_share(s, p, 1);
+  return model::run_tape(model::layer_tape(subject_of(s, p, share, recompute), 0)).saved;
 }
 
 // arXiv 2205.05198, equations 1 to 4 and table 2: bytes of a layer, s tokens, b sequences, h hidden, a heads, t ranks.
@@ -64,7 +65,7 @@ TEST(Activations, KorthikantisLayer) {
 TEST(States, MegatronsBytesAParameter) {
   Setting s = gpt();
   s.layout.dp = 4;
-  const platform::MemoryProfile p;
+  const model::Kernels p;
   WeightTable weights(s, p);
   const Piece all{.first_layer = 0, .num_layers = 4, .embed = true, .head = true};
   const StateBytes plain = state_bytes(weights, &all, 1, true);
@@ -84,7 +85,7 @@ TEST(States, MegatronsBytesAParameter) {
 TEST(OverTime, EachStageHoldsItsOwnInFlightMicroBatches) {
   Setting s = gpt(8);
   s.layout.pp = 4;
-  const platform::MemoryProfile p;
+  const model::Kernels p;
   const auto e = estimate_memory(s, plan::make_schedule("1f1b", 4, 16), p);
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(e.stages[i].chunks_in_flight, 4 - i);

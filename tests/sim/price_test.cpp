@@ -12,8 +12,8 @@
 namespace trireme::sim {
 namespace {
 
-using model::Operator;
-using model::OperatorKind;
+using model::FusedOperator;
+using model::FusedKind;
 using plan::ActionKind;
 
 // Every rate is the same at every shape: 1 GFLOP/s, 1 GB/s, messages of 1 ms + 1 ns a byte, calls of 1 us.
@@ -50,10 +50,10 @@ TEST(OperatorCost, IsWorkOverRatePlusItsCalls) {
   const platform::PlatformSpec p = flat_platform();
   const platform::DeviceCurves curves(p.device, DType::float32, 1);
   // 2000 FLOPs at 1 GFLOP/s are 2 us, and one call of 1 us.
-  EXPECT_NEAR(operator_time({.kind = OperatorKind::gemm, .m = 10, .n = 10, .k = 10, .flops = Flops(2000)}, curves).value, 3e-6, 1e-12);
-  EXPECT_NEAR(operator_time({.kind = OperatorKind::attention, .backward = true, .flops = Flops(2000), .launches = 2}, curves).value, 6e-6, 1e-12);
-  EXPECT_NEAR(operator_time({.kind = OperatorKind::memory, .bytes = Bytes(5000), .launches = 3}, curves).value, 8e-6, 1e-12);
-  EXPECT_NEAR(operator_time({.kind = OperatorKind::memory, .bytes = Bytes(0), .launches = 1}, curves).value, 1e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = FusedKind::gemm, .m = 10, .n = 10, .k = 10, .flops = Flops(2000)}, curves).value, 3e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = FusedKind::attention, .backward = true, .flops = Flops(2000), .launches = 2}, curves).value, 6e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = FusedKind::memory, .bytes = Bytes(5000), .launches = 3}, curves).value, 8e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = FusedKind::memory, .bytes = Bytes(0), .launches = 1}, curves).value, 1e-6, 1e-12);
 }
 
 class Price : public testing::Test {
@@ -75,8 +75,8 @@ TEST_F(Price, SegmentsAreTheSumOfTheirOperators) {
   const Priced priced = price(plan_, run_, platform_);
   double expected = 0;
   const auto shape = segment_shape(run_, mesh_, 1);
-  for (const Operator& op : model::operators(run_.model, model::Segment::mlp, 0, model::Pass::forward, shape))
-    expected += op.kind == OperatorKind::memory ? op.bytes.value / 1e9 + op.launches * 1e-6 : op.flops.value / 1e9 + op.launches * 1e-6;
+  for (const FusedOperator& op : model::operators(run_.model, model::Segment::mlp, 0, model::Pass::forward, shape))
+    expected += op.kind == FusedKind::memory ? op.bytes.value / 1e9 + op.launches * 1e-6 : op.flops.value / 1e9 + op.launches * 1e-6;
   EXPECT_GT(expected, 0);
   EXPECT_NEAR(seconds(priced, 0, ActionKind::forward, model::Segment::mlp, model::Pass::forward), expected, 1e-12);
 }

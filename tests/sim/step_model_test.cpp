@@ -257,9 +257,9 @@ TEST(StepModel, GroupsOfMicroBatchesAreAsTheLayoutSays) {
   EXPECT_THROW(StepModel{s}, ConfigError);
 }
 
-WorkList layer_works(const Setting& s) {
-  WorkList works;
-  add_layer_work(s, s.model.num_dense_layers, works);
+OperatorList layer_works(const Setting& s) {
+  OperatorList works;
+  add_layer_operators(s, s.model.num_dense_layers, works);
   return works;
 }
 
@@ -269,9 +269,9 @@ TEST(LayerWork, ExpertsAreOneOperationOfTheHostAndAKernelEach) {
   s.layout.ep = 2, s.layout.dp = s.num_devices = 2, s.batch.global_batch = 2;
   const auto up = [&](bool by_expert) {
     s.execution.launches_by_expert = by_expert;
-    for (const Work& w : layer_works(s))
+    for (const Operator& w : layer_works(s))
       if (w.groups > 1) return w;
-    return Work{};
+    return Operator{};
   };
   // 8 of the experts are here. A loop inside the operation costs a fifth of an operation for each kernel.
   EXPECT_EQ(up(true).groups, 8);
@@ -285,7 +285,7 @@ TEST(LayerTime, EverySecondMatmulIsComputedAgain) {
   const Machine machine = machine_of("dgx_h100");
   Setting s = even_stages(1, 1);
   s.model.num_dense_layers = 25;
-  const WorkList works = layer_works(s);
+  const OperatorList works = layer_works(s);
   const auto forward_of = [&](const Setting& of) { return layer_time(works, of, machine, {}, false); };
   EXPECT_EQ(forward_of(s).recompute.matmul, 0);
   s.execution.alternate_matmuls = true;

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "base/errors.h"
+#include "model/parameter_parts.h"
 #include "model/parameters.h"
 #include "plan/lowering/draft.h"
 
@@ -25,7 +26,7 @@ std::map<std::pair<int, Segment>, Elements> elements_by_part(const model::ModelS
   }
   // A tied head uses the embedding's matrix: a stage that has the head but not the embedding holds a copy of it.
   if (model.tied_embeddings)
-    out[{-1, Segment::head}].dense += static_cast<double>(model.vocab_size) * model.hidden;
+    out[{-1, Segment::head}].dense += static_cast<double>(model::table_parameters(model));
   return out;
 }
 
@@ -62,7 +63,7 @@ Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Mesh&
       double n = expert ? found->second.expert : found->second.dense;
       // A tied pair on one stage is one parameter, whose gradient the embedding's backward completes.
       if (!expert && model.tied_embeddings && both_ends && part.segment == Segment::head)
-        n -= static_cast<double>(model.vocab_size) * model.hidden;
+        n -= static_cast<double>(model::table_parameters(model));
       if (n <= 0) continue;
       if (!open.bucket.parts.empty() && (open.bucket.elements + n) * bytes_per_element > bucket_bytes) {
         closed.push_back(open);

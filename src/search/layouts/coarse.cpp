@@ -18,8 +18,8 @@ using plan::Sharding;
 using sim::LayerTime;
 using sim::PassTime;
 
-LayerTime end_time(void (*add)(const sim::Setting&, sim::WorkList&), const sim::Setting& s, const sim::Machine& machine,
-                   sim::WorkList& works) {
+LayerTime end_time(void (*add)(const sim::Setting&, sim::OperatorList&), const sim::Setting& s, const sim::Machine& machine,
+                   sim::OperatorList& works) {
   works.size = 0;
   add(s, works);
   return sim::layer_time(works, s, machine, {}, false);
@@ -40,7 +40,7 @@ double seconds_of(const LayerTime& t, const sim::Machine& machine) {
 }  // namespace
 
 CoarseBounds::CoarseBounds(const Question& question)
-    : question_(question), setting_(question.base), frugal_(question.target.memory) {
+    : question_(question), setting_(question.base), frugal_(question.target.kernels) {
   frugal_.gathered_layers = frugal_.reduced_layers = frugal_.swapped_layers = 0;
   frugal_.optimizer_slices = 1 << 30;
   find_kinds();
@@ -68,10 +68,10 @@ void CoarseBounds::enter(const Cell& cell) {
   for (Exchange& e : exchanges_) e.ready = false;
   now_ = nullptr;
   const sim::Machine& machine = question_.target.machine;
-  ends_.embed = end_time(sim::add_embedding_work, setting_, machine, end_works_);
-  ends_.head = end_time(sim::add_head_work, setting_, machine, end_works_);
+  ends_.embed = end_time(sim::add_embedding_operators, setting_, machine, end_works_);
+  ends_.head = end_time(sim::add_head_operators, setting_, machine, end_works_);
   if (setting_.model.mtp_depth > 0)
-    ends_.mtp_projection = end_time(sim::add_mtp_projection_work, setting_, machine, end_works_);
+    ends_.mtp_projection = end_time(sim::add_mtp_operators, setting_, machine, end_works_);
 }
 
 CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bool overlap) {
@@ -88,7 +88,7 @@ CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bo
     setting_.layout.overlap.experts = overlap;
     for (std::size_t k = 0; k < kinds_.size(); ++k) {
       at->works[k].size = 0;
-      sim::add_layer_work(setting_, kinds_[k], at->works[k]);
+      sim::add_layer_operators(setting_, kinds_[k], at->works[k]);
       at->times[k] =
           sim::layer_time(at->works[k], setting_, question_.target.machine, {}, setting_.model.is_moe(kinds_[k]));
     }
@@ -221,12 +221,12 @@ double CoarseBounds::frugal_bytes(const States& states) {
 
 double CoarseBounds::bytes(const States& states) {
   apply(states, setting_);
-  return sim::memory_lower_bound(setting_, question_.target.memory);
+  return sim::memory_lower_bound(setting_, question_.target.kernels);
 }
 
 double CoarseBounds::seconds_with_copies(const States& states) {
   apply(states, setting_);
-  sim::swapped_bytes(setting_, question_.target.memory, static_cast<int>(shape_.pieces.size()), host_bytes_);
+  sim::swapped_bytes(setting_, question_.target.kernels, static_cast<int>(shape_.pieces.size()), host_bytes_);
   if (host_bytes_.empty()) return seconds(states);
   sim::price_pieces(setting_, question_.target.machine, shape_, kind_times_, ends_, copying_, host_bytes_);
   return sim::step_lower_bound_s(setting_, question_.target.machine, shape_, copying_);

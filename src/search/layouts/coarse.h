@@ -50,7 +50,7 @@ class CoarseBounds {
     std::string all_to_all;
     bool overlap = false;
     bool ready = false;
-    std::vector<sim::WorkList> works;   // of each kind
+    std::vector<sim::OperatorList> works;   // of each kind
     std::vector<sim::LayerTime> times;  // nothing computed again
   };
   Exchange& exchange(const std::string& all_to_all, bool overlap);
@@ -60,12 +60,12 @@ class CoarseBounds {
 
   const Question& question_;
   sim::Setting setting_;
-  platform::MemoryProfile frugal_;  // the target's, without what buffers of sharding and swapping hold
+  model::Kernels frugal_;  // the target's, without what buffers of sharding and swapping hold
   std::vector<int> layer_kind_;     // by layer, MTP layers included: index into kinds_
   std::vector<int> kinds_;          // an example layer of each
   std::vector<Exchange> exchanges_;
   sim::EndTimes ends_;
-  sim::WorkList end_works_;
+  sim::OperatorList end_works_;
   Exchange* now_ = nullptr;
   std::vector<double> layer_s_;
   sim::StepShape shape_;

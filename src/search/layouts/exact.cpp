@@ -31,21 +31,21 @@ Estimate estimate(const Question& q, const sim::Setting& setting, ScheduleShelf&
   const auto ready = shelf.get(setting);
   const Target& t = q.target;
   sim::MemoryEstimate memory = sim::estimate_memory(
-      setting, ready->schedule, t.memory,
+      setting, ready->schedule, t.kernels,
       {.capacity_bytes = t.capacity_bytes, .host_capacity_bytes = t.host_capacity_bytes, .items = false});
   out.feasible = memory.feasible;
   out.reasons = std::move(memory.reasons);
   out.needed_bytes = memory.needed_bytes();
   out.headroom_bytes = t.capacity_bytes - out.needed_bytes;
   if (!out.feasible && !infeasible_too) return out;
-  out.time = sim::StepModel(setting, ready->grid, t.memory).evaluate(t.machine, workspace);
+  out.time = sim::StepModel(setting, ready->grid, t.kernels).evaluate(t.machine, workspace);
   return out;
 }
 
 sim::MemoryEstimate memory_of(const Question& q, const sim::Setting& setting, ScheduleShelf& shelf) {
   const Target& t = q.target;
   return sim::estimate_memory(
-      setting, shelf.get(setting)->schedule, t.memory,
+      setting, shelf.get(setting)->schedule, t.kernels,
       {.capacity_bytes = t.capacity_bytes, .host_capacity_bytes = t.host_capacity_bytes, .items = true, .slots = true});
 }
 

@@ -22,8 +22,8 @@ std::string key_of(const std::string& text) {
 sim::Precision read_precision(ConfigTable t) {
   sim::Precision p;
   const std::string format =
-      t.one_of_or("compute", sim::name_of(p.compute), {"float32", "bfloat16", "float16", "float8", "mxfp8", "nvfp4"});
-  p.compute = sim::compute_format_from_name(format);
+      t.one_of_or("compute", model::name_of(p.compute), {"float32", "bfloat16", "float16", "float8", "mxfp8", "nvfp4"});
+  p.compute = model::compute_format_from_name(format);
   if (p.compute == sim::ComputeFormat::float32)
     p.weight_bytes = p.activation_bytes = p.dispatch_bytes = p.gather_bytes = 4, p.master_bytes = 0;
   p.weight_bytes = t.number_or("weight_bytes", p.weight_bytes, 0.25, 8);
@@ -99,7 +99,13 @@ GivenValues read_question(const model::ModelSpec& model, int num_devices, const 
   s.precision = read_precision(table.table("precision"));
   s.load = read_load(table.table("load"), model.moe.num_experts);
   s.execution = read_execution(table.table("execution"));
-  out.memory_profile = table.string_or("memory_profile", "");
+  out.kernels = table.string_or("kernels", "");
+  // Its name before the same data described time, too.
+  if (table.has("memory_profile")) {
+    if (!out.kernels.empty()) table.fail("memory_profile", "what `kernels` is called now: give one of the two");
+    out.kernels = table.string("memory_profile");
+    out.hints.push_back("memory_profile is called kernels now");
+  }
   table.finish();
   for (const std::string& key : table.given()) out.given.insert(key);
   // Zero lets the data degree follow, as in a run's file.

@@ -12,7 +12,8 @@ namespace trireme::search {
 struct GivenValues {
   sim::Setting setting;         // with the model and the devices, defaults for what is not given
   std::set<std::string> given;  // dotted keys
-  std::string memory_profile;   // a name or a file; empty: not given
+  std::string kernels;          // a name or a file; empty: not given
+  std::vector<std::string> hints;  // on keys of before
 };
 
 // ConfigError for an unknown key (with the nearest), a value out of range, an unknown format or schedule. Where no

@@ -3,16 +3,16 @@
 namespace trireme::search {
 
 Target make_target(const platform::PlatformSpec& platform, const platform::StackProfile& profile,
-                   const std::string& stack, const platform::MemoryProfile& memory, sim::ComputeFormat compute) {
+                   const std::string& stack, const model::Kernels& kernels, sim::ComputeFormat compute) {
   Target t;
   t.platform = platform.name, t.device = platform.device.name, t.stack = stack, t.profile = profile.name;
-  t.memory = memory;
+  t.kernels = kernels;
   const platform::DeviceEfficiency device = profile.device(t.device, &t.device_known);
   const platform::StackBehaviour behaviour = profile.stack(stack, &t.stack_known);
   t.machine = sim::make_machine(platform, device, behaviour, compute);
   t.capacity_bytes = platform.device.memory_bytes;
   t.host_capacity_bytes = platform.datasheet.host_memory_bytes;
-  t.peak_flops_per_s = platform.datasheet.peak(sim::name_of(compute));
+  t.peak_flops_per_s = platform.datasheet.peak(model::name_of(compute));
   t.memory_bytes_per_s = platform.datasheet.memory_bytes_per_s;
   for (int i = 0; i < t.machine.num_levels; ++i)
     t.level_bytes_per_s[i] = platform.datasheet.levels[i].device_bytes_per_s();

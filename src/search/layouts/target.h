@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "platform/memory_profile.h"
+#include "model/kernels.h"
 #include "platform/platform_spec.h"
 #include "platform/stack_profile.h"
 #include "sim/estimate/machine.h"
@@ -15,7 +15,7 @@ struct Target {
   std::string platform, device, stack, profile;    // names; of the stack profile "uncalibrated" where there is none
   bool device_known = false, stack_known = false;  // whether the profile describes them; else its defaults stand
   sim::Machine machine;
-  platform::MemoryProfile memory;
+  model::Kernels kernels;
   double capacity_bytes = 0;       // of a device
   double host_capacity_bytes = 0;  // for what a rank swaps; 0: nothing can be swapped
   // As the data sheet has them, without any efficiency: of a device in the compute format, its memory, its links by
@@ -28,6 +28,6 @@ struct Target {
 // `stack`: an entry of the profile; one that it has not got takes its defaults. ConfigError (key datasheet) where the
 // platform has no data sheet.
 Target make_target(const platform::PlatformSpec& platform, const platform::StackProfile& profile,
-                   const std::string& stack, const platform::MemoryProfile& memory, sim::ComputeFormat compute);
+                   const std::string& stack, const model::Kernels& kernels, sim::ComputeFormat compute);
 
 }  // namespace trireme::search

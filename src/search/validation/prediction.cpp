@@ -67,7 +67,7 @@ double in_unit(const PreparedRow& p, double step_s) {
     case Quantity::tflops:
       return rate * p.resolved.flops_per_token / 1e12;
     case Quantity::mfu:
-      return 100 * rate * p.resolved.flops_per_token / p.platform->datasheet.peak(sim::name_of(s.precision.compute));
+      return 100 * rate * p.resolved.flops_per_token / p.platform->datasheet.peak(model::name_of(s.precision.compute));
     case Quantity::allocated_GiB:
     case Quantity::reserved_GiB:
       break;
@@ -88,7 +88,7 @@ double predict_memory(const PreparedRow& p) {
   const sim::Setting& s = p.resolved.setting;
   const plan::Schedule schedule = sim::schedule_of(s);
   const sim::MemoryEstimate e =
-      sim::estimate_memory(s, schedule, memory_profile_of(p.resolved.facts.name), {.items = false});
+      sim::estimate_memory(s, schedule, kernels_of(p.resolved.facts.name), {.items = false});
   return (p.row.quantity == Quantity::allocated_GiB ? e.allocated_bytes() : e.reserved_bytes()) / GiB;
 }
 
@@ -97,7 +97,7 @@ double predict_by_utilisation(const PreparedRow& p, double utilisation) {
   const double flops = double(s.batch.global_batch) * double(s.batch.sequence_length) * p.resolved.counted_share *
                        p.resolved.flops_per_token;
   return in_unit(p,
-                 flops / (utilisation * p.platform->datasheet.peak(sim::name_of(s.precision.compute)) * s.num_devices));
+                 flops / (utilisation * p.platform->datasheet.peak(model::name_of(s.precision.compute)) * s.num_devices));
 }
 
 double utilisation_of(const PreparedRow& p) {

@@ -131,13 +131,13 @@ StackFacts facts_of(const Row& row) {
   return f;
 }
 
-platform::MemoryProfile memory_profile_of(const std::string& stack) {
+model::Kernels kernels_of(const std::string& stack) {
   const auto family = [&](const char* prefix) { return stack.starts_with(prefix); };
-  if (family("megatron_lm_2022") || family("megatron_deepspeed")) return platform::memory_profile("korthikanti");
+  if (family("megatron_lm_2022") || family("megatron_deepspeed")) return model::find_kernels("korthikanti");
   if (family("megatron") || family("nemo_2") || family("pai_megatron") || family("primus"))
-    return platform::memory_profile("megatron");
-  if (family("torchtitan") || family("nemo_automodel") || family("fms")) return platform::memory_profile("torchtitan");
-  if (family("mindspeed")) return platform::memory_profile("mindspeed");
+    return model::find_kernels("megatron");
+  if (family("torchtitan") || family("nemo_automodel") || family("fms")) return model::find_kernels("torchtitan");
+  if (family("mindspeed")) return model::find_kernels("mindspeed");
   return {};
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "model/flops.h"
-#include "platform/memory_profile.h"
+#include "model/kernels.h"
 #include "search/validation/row.h"
 #include "sim/estimate/setting.h"
 
@@ -34,7 +34,7 @@ struct StackFacts {
 StackFacts facts_of(const Row& row);
 
 // What a stack of this name keeps in memory; the plain framework for one that nobody has described.
-platform::MemoryProfile memory_profile_of(const std::string& stack);
+model::Kernels kernels_of(const std::string& stack);
 
 // The platform file that stands for a row's hardware ("dgx_h100"); "" for one that is not known.
 std::string platform_of(const Row& row);

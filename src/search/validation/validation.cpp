@@ -36,7 +36,7 @@ void add_baseline(const std::vector<PreparedRow>& rows, std::vector<RowResult>& 
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (results[i].compared() && rows[i].is_time())
       alike[fmt::format("{} {} {}", results[i].device, results[i].stack,
-                        sim::name_of(rows[i].resolved.setting.precision.compute))]
+                        model::name_of(rows[i].resolved.setting.precision.compute))]
           .push_back(i);
   for (const auto& [key, members] : alike)
     for (std::size_t i : members) {

@@ -7,13 +7,14 @@
 #pragma once
 #include "sim/estimate/machine.h"
 #include "plan/group_place.h"
-#include "sim/estimate/work.h"
+#include "sim/estimate/described.h"
 
 namespace trireme::sim {
 
 using plan::GroupPlace;
 
-// bytes as of Work::message.
+
+// bytes as of Operator::message.
 double ring_gather_s(const Machine& machine, const GroupPlace& group, double bytes);  // all-gather or reduce-scatter
 double all_reduce_s(const Machine& machine, const GroupPlace& group, double bytes);
 double all_to_all_s(const Machine& machine, const GroupPlace& group, double bytes);

@@ -21,7 +21,7 @@ PassTime PassTime::operator*(double by) const {
 
 namespace {
 
-ExchangeTime exchange_of(const Work& w, const Setting& s, const plan::AxisStrides& strides, const Machine& machine) {
+ExchangeTime exchange_of(const Operator& w, const Setting& s, const plan::AxisStrides& strides, const Machine& machine) {
   const model::RouterSpec& r = s.model.moe.router;
   return exchange_time(s.layout.all_to_all, machine, strides.place(w.axis),
                        {.bytes = w.message / s.execution.exchange_links,
@@ -31,18 +31,18 @@ ExchangeTime exchange_of(const Work& w, const Setting& s, const plan::AxisStride
 
 }  // namespace
 
-double price(const Work& w, const Setting& s, const plan::AxisStrides& strides, const Machine& machine) {
+double price(const Operator& w, const Setting& s, const plan::AxisStrides& strides, const Machine& machine) {
   switch (w.kind) {
-    case WorkKind::matmul: {
+    case OperatorKind::matmul: {
       const double rate = w.narrow ? machine.flops_narrow : machine.flops_16;
       const double fill = 1 + machine.half_rows * (1 / w.m + 1 / w.n + 1 / w.k);
       return std::max(w.flops / rate * fill, w.bytes / machine.memory_bytes);
     }
-    case WorkKind::attention:
+    case OperatorKind::attention:
       return w.flops / machine.attention_flops;
-    case WorkKind::memory:
+    case OperatorKind::memory:
       return w.bytes / machine.memory_bytes;
-    case WorkKind::collective:
+    case OperatorKind::collective:
       break;
   }
   const GroupPlace group = strides.place(w.axis);
@@ -77,14 +77,14 @@ bool captured(Graphs graphs, Part part) {
 
 }  // namespace
 
-LayerTime layer_time(const WorkList& works, const Setting& s, const Machine& machine, plan::RecomputeSet recompute,
+LayerTime layer_time(const OperatorList& works, const Setting& s, const Machine& machine, plan::RecomputeSet recompute,
                      bool moe) {
   LayerTime out;
   const plan::AxisStrides strides = plan::mesh_of(s.layout).strides();
-  for (const Work& w : works) {
+  for (const Operator& w : works) {
     PassTime t;
     double seconds = 0;
-    if (w.kind == WorkKind::collective && w.beside && w.part == Part::exchange) {
+    if (w.kind == OperatorKind::collective && w.beside && w.part == Part::exchange) {
       // A gather of whole tokens takes the links of all levels on its way.
       ExchangeTime e;
       if (w.collective == CollectiveKind::exchange)
@@ -96,31 +96,31 @@ LayerTime layer_time(const WorkList& works, const Setting& s, const Machine& mac
       seconds = price(w, s, strides, machine);
     }
     switch (w.kind) {
-      case WorkKind::matmul:
+      case OperatorKind::matmul:
         t.matmul = seconds;
         break;
-      case WorkKind::attention:
+      case OperatorKind::attention:
         t.attention = seconds;
         break;
-      case WorkKind::memory:
+      case OperatorKind::memory:
         t.memory = seconds;
         break;
-      case WorkKind::collective:
+      case OperatorKind::collective:
         (w.beside ? t.beside : t.collectives) = seconds;  // of exchanges beside another micro-batch nothing
         break;
     }
-    if (w.kind != WorkKind::collective) t.gaps = w.kernels * machine.operation_s;
+    if (w.kind != OperatorKind::collective) t.gaps = w.kernels * machine.operation_s;
     if (w.apart) t.apart = t.compute();
     // Where the host reads routed counts it has launched nothing ahead: the device waits for the launches of a few
     // kernels.
-    if (s.execution.reads_counts && moe && w.part == Part::exchange && w.pass == WorkPass::forward)
+    if (s.execution.reads_counts && moe && w.part == Part::exchange && w.pass == OperatorPass::forward)
       t.gaps += 8 * machine.launch_s;
     if (!captured(s.execution.graphs, w.part)) t.launches = w.launches;
     out.pass[static_cast<int>(w.pass)] += t;
-    if (w.pass != WorkPass::forward) continue;
+    if (w.pass != OperatorPass::forward) continue;
     if (recomputes(recompute, w.part, moe))
       out.recompute += t;
-    else if (s.execution.alternate_matmuls && w.kind == WorkKind::matmul &&
+    else if (s.execution.alternate_matmuls && w.kind == OperatorKind::matmul &&
              (w.part == Part::projection || w.part == Part::mla_up || w.part == Part::mlp))
       out.recompute += t * alternate_share;
   }

@@ -4,7 +4,7 @@
 
 #include "plan/mesh.h"
 #include "sim/estimate/machine.h"
-#include "sim/estimate/work.h"
+#include "sim/estimate/described.h"
 
 namespace trireme::sim {
 
@@ -26,15 +26,15 @@ struct PassTime {
 };
 
 struct LayerTime {
-  std::array<PassTime, num_work_passes> pass;
+  std::array<PassTime, num_operator_passes> pass;
   PassTime recompute;  // forward works that the backward repeats
 };
 
 // Seconds of one work alone, without the gap before it. `strides`: of the setting's layout.
-double price(const Work& work, const Setting& setting, const plan::AxisStrides& strides, const Machine& machine);
+double price(const Operator& work, const Setting& setting, const plan::AxisStrides& strides, const Machine& machine);
 
 // `recompute`: the parts to repeat; empty: none. `moe`: whether it is an MoE layer.
-LayerTime layer_time(const WorkList& works, const Setting& setting, const Machine& machine,
+LayerTime layer_time(const OperatorList& works, const Setting& setting, const Machine& machine,
                      plan::RecomputeSet recompute, bool moe);
 
 // The wall time of a pass: compute and what it waits for; collectives beside compute cost what `overlap` leaves of them

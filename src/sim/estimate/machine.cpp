@@ -1,35 +1,11 @@
 #include "sim/estimate/machine.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <stdexcept>
-#include <utility>
 
 #include "base/errors.h"
 
 namespace trireme::sim {
-
-namespace {
-constexpr std::array<std::pair<ComputeFormat, const char*>, 6> formats{{{ComputeFormat::float32, "float32"},
-                                                                        {ComputeFormat::bfloat16, "bfloat16"},
-                                                                        {ComputeFormat::float16, "float16"},
-                                                                        {ComputeFormat::float8, "float8"},
-                                                                        {ComputeFormat::mxfp8, "mxfp8"},
-                                                                        {ComputeFormat::nvfp4, "nvfp4"}}};
-}  // namespace
-
-const char* name_of(ComputeFormat format) {
-  for (const auto& [f, name] : formats)
-    if (f == format) return name;
-  return "";
-}
-
-ComputeFormat compute_format_from_name(const std::string& name) {
-  for (const auto& [f, known] : formats)
-    if (name == known) return f;
-  throw std::invalid_argument(name);
-}
 
 Machine make_machine(const platform::PlatformSpec& platform, const platform::DeviceEfficiency& device,
                      const platform::StackBehaviour& stack, ComputeFormat compute) {
@@ -37,8 +13,7 @@ Machine make_machine(const platform::PlatformSpec& platform, const platform::Dev
   if (sheet.empty())
     throw ConfigError(
         {.file = platform.name, .key = "datasheet", .allowed = "a [datasheet] table (peaks, memory, levels)"});
-  const bool narrow =
-      compute == ComputeFormat::float8 || compute == ComputeFormat::mxfp8 || compute == ComputeFormat::nvfp4;
+  const bool narrow = model::is_narrow(compute);
   const double peak_16 = sheet.peak(narrow ? "bfloat16" : name_of(compute));
   Machine m;
   // However fast a release is, no kernel comes closer to the data sheet.

@@ -41,7 +41,4 @@ inline constexpr double most_of_peak = 0.9;
 Machine make_machine(const platform::PlatformSpec& platform, const platform::DeviceEfficiency& device,
                      const platform::StackBehaviour& stack, ComputeFormat compute);
 
-const char* name_of(ComputeFormat format);
-ComputeFormat compute_format_from_name(const std::string& name);  // std::invalid_argument
-
 }  // namespace trireme::sim

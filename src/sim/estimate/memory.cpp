@@ -80,14 +80,14 @@ StageChunks stage_chunks(LayerTable& table, WeightTable& weights, const plan::Sc
     pieces.push_back(out.chunks[c].piece);
   }
   out.states = state_bytes(weights, pieces.data(), static_cast<int>(pieces.size()), true);
-  out.stream = table.profile.last_gradients_stay ? table.stream_bytes() : 0;
+  out.stream = table.kernels.last_gradients_stay ? table.stream_bytes() : 0;
   return out;
 }
 
 StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Schedule& schedule, int stage,
                          const MemoryOptions& options) {
   const Setting& setting = table.setting;
-  const platform::MemoryProfile& profile = table.profile;
+  const model::Kernels& kernels = table.kernels;
   const auto [chunks, states, stream] = stage_chunks(table, weights, schedule, stage);
 
   MemoryRow walk{.chunks = chunks,
@@ -103,8 +103,8 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
   const double constant = states.total();
   const bool step = states.step > walk.peak;
   out.allocated_bytes = constant + std::max(walk.peak, states.step);
-  out.reserved_bytes = out.allocated_bytes * (1 + profile.fragmentation);
-  const OutsideBytes outside = outside_bytes(setting, profile);
+  out.reserved_bytes = out.allocated_bytes * (1 + kernels.fragmentation);
+  const OutsideBytes outside = outside_bytes(setting, kernels);
   out.needed_bytes = out.reserved_bytes + outside.total();
   out.host_bytes = states.host + walk.host_peak;
   out.peak_slot = step ? -1 : walk.peak_slot;
@@ -151,9 +151,9 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
 }  // namespace
 
 std::vector<StageHoldings> stage_holdings(const Setting& setting, const plan::Schedule& schedule,
-                                          const platform::MemoryProfile& profile) {
-  LayerTable table(setting, profile, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep), true);
-  WeightTable weights(setting, profile);
+                                          const model::Kernels& kernels) {
+  LayerTable table(setting, kernels, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep), true);
+  WeightTable weights(setting, kernels);
   std::vector<StageHoldings> out;
   for (int s = 0; s < schedule.num_stages; ++s) {
     const StageChunks stage = stage_chunks(table, weights, schedule, s);
@@ -163,17 +163,17 @@ std::vector<StageHoldings> stage_holdings(const Setting& setting, const plan::Sc
   return out;
 }
 
-double needed_bytes(const Setting& setting, const platform::MemoryProfile& profile, double allocated_bytes) {
-  return allocated_bytes * (1 + profile.fragmentation) + outside_bytes(setting, profile).total();
+double needed_bytes(const Setting& setting, const model::Kernels& kernels, double allocated_bytes) {
+  return allocated_bytes * (1 + kernels.fragmentation) + outside_bytes(setting, kernels).total();
 }
 
 MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& schedule,
-                               const platform::MemoryProfile& profile, const MemoryOptions& options) {
+                               const model::Kernels& kernels, const MemoryOptions& options) {
   TRIREME_CHECK(schedule.num_stages == setting.layout.pp, "the schedule has {} stages, the layout {}",
                 schedule.num_stages, setting.layout.pp);
   const auto& moe = setting.model.moe;
-  LayerTable table(setting, profile, heaviest_rank(setting.load, moe.num_experts, setting.layout.ep), true);
-  WeightTable weights(setting, profile);
+  LayerTable table(setting, kernels, heaviest_rank(setting.load, moe.num_experts, setting.layout.ep), true);
+  WeightTable weights(setting, kernels);
   MemoryEstimate out;
   out.capacity_bytes = options.capacity_bytes;
   out.host_capacity_bytes = options.host_capacity_bytes;
@@ -189,7 +189,7 @@ MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& sch
   }
   out.feasible = out.reasons.empty();
   if (setting.load.cold_start_cv > 0) {
-    LayerTable cold(setting, profile, heaviest_rank(setting.load.cold_start_cv, moe.num_experts, setting.layout.ep),
+    LayerTable cold(setting, kernels, heaviest_rank(setting.load.cold_start_cv, moe.num_experts, setting.layout.ep),
                     true);
     for (int s = 0; s < schedule.num_stages; ++s)
       out.cold_start_needed_bytes = std::max(out.cold_start_needed_bytes,

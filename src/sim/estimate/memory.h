@@ -3,7 +3,7 @@
 // Of a stage, all ranks hold the same but for routed rows: the estimate is of the rank with the most. Stages are never
 // averaged. Within a stage the level after each slot is exact for its grid: every chunk's micro-batches between forward
 // and backward (or weight gradient) with what survives recomputation and swapping, and in each slot the worst moment of
-// its forward or backward, operator by operator (memory_tape.h).
+// its forward or backward, operator by operator (model/description/tape.h).
 //
 // `allocated` is what a framework's allocator has given out at its highest (torch: max_memory_allocated), `reserved`
 // with what it lost to fragmentation, `needed` with what lies outside of it: contexts and communicators.
@@ -14,7 +14,7 @@
 
 #include "base/json.h"
 #include "plan/pipeline/schedule.h"
-#include "platform/memory_profile.h"
+#include "model/kernels.h"
 #include "sim/estimate/setting.h"
 
 namespace trireme::sim {
@@ -81,10 +81,10 @@ struct MemoryOptions {
 
 // The schedule's stages are the layout's pp, its pieces pp * virtual_stages (fewer where chunks are empty).
 MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& schedule,
-                               const platform::MemoryProfile& profile, const MemoryOptions& options = {});
+                               const model::Kernels& kernels, const MemoryOptions& options = {});
 
 // Bytes that the heaviest stage needs at least, without the schedule's grid: never above estimate_memory's needed_bytes
 // for the schedule that the layout names (exact for gpipe and 1f1b). No memory is allocated; microseconds.
-double memory_lower_bound(const Setting& setting, const platform::MemoryProfile& profile);
+double memory_lower_bound(const Setting& setting, const model::Kernels& kernels);
 
 }  // namespace trireme::sim

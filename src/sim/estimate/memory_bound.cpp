@@ -44,11 +44,11 @@ double in_flight(const plan::LayoutSpec& l, int stage, double micro_batches, int
 
 }  // namespace
 
-double memory_lower_bound(const Setting& setting, const platform::MemoryProfile& profile) {
+double memory_lower_bound(const Setting& setting, const model::Kernels& kernels) {
   const auto& l = setting.layout;
   const DataRanks ranks = data_ranks(setting);
-  LayerTable table(setting, profile, heaviest_rank(setting.load, setting.model.moe.num_experts, l.ep), false);
-  WeightTable weights(setting, profile);
+  LayerTable table(setting, kernels, heaviest_rank(setting.load, setting.model.moe.num_experts, l.ep), false);
+  WeightTable weights(setting, kernels);
   constexpr int most_chunks = 64;
   const int chunks = std::min(most_chunks, plan::chunks_a_stage(l.schedule, l.virtual_stages));
   const int dp = std::max(1, ranks.dense / std::max(1, l.cp));
@@ -69,7 +69,7 @@ double memory_lower_bound(const Setting& setting, const platform::MemoryProfile&
     const StateBytes states = state_bytes(weights, pieces, chunks, false);
     worst = std::max(worst, states.total() + std::max(saved + extra, states.step));
   }
-  return worst * (1 + profile.fragmentation) + outside_bytes(setting, profile).total();
+  return worst * (1 + kernels.fragmentation) + outside_bytes(setting, kernels).total();
 }
 
 }  // namespace trireme::sim

@@ -4,8 +4,8 @@ namespace trireme::sim {
 
 namespace {
 
-void add_tape(std::vector<MemoryItem>& items, const Tape& tape, double times, MemoryPlace place) {
-  const auto saved = saved_tensors(tape);
+void add_tape(std::vector<MemoryItem>& items, const model::Tape& tape, double times, MemoryPlace place) {
+  const auto saved = model::saved_tensors(tape);
   for (int t = 0; t < tape.num_tensors; ++t)
     if (saved[t]) add_item(items, "activations", tape.tensors[t].name, times * tape.tensors[t].bytes, place);
 }
@@ -43,21 +43,20 @@ void add_activation_items(std::vector<MemoryItem>& items, LayerTable& table, con
   add_item(items, "activations", "kept for weight gradients", weight_bytes);
   if (micro_batches == 0) return;
   const Setting& setting = table.setting;
-  const platform::MemoryProfile& profile = table.profile;
   const double times = micro_batches;
   const MemoryPlace place = setting.layout.swap.has(plan::Swap::activations) ? MemoryPlace::host : MemoryPlace::device;
   if (piece.embed) add_item(items, "activations", "token ids", times * table.embedding().saved);
   const auto layer = [&](int number, bool recomputed) {
-    add_tape(items, layer_tape(setting, profile, table.sizes, number, table.recompute(recomputed)), times, place);
+    add_tape(items, model::layer_tape(table.subject(recomputed), number), times, place);
   };
   for (int i = 0; i < piece.num_layers; ++i) layer(piece.first_layer + i, recomputed_at(setting, i));
   if (!piece.head) return;
   for (int i = 0; i < setting.model.mtp_depth; ++i) {
-    add_tape(items, mtp_tape(setting, profile, table.sizes), times, MemoryPlace::device);
+    add_tape(items, model::mtp_tape(table.subject(false)), times, MemoryPlace::device);
     layer(setting.model.num_layers + (setting.model.mtp_shared ? 0 : i), recomputed_at(setting, piece.num_layers));
-    add_tape(items, head_tape(setting, profile, table.sizes), times, MemoryPlace::device);
+    add_tape(items, model::head_tape(table.subject(false)), times, MemoryPlace::device);
   }
-  add_tape(items, head_tape(setting, profile, table.sizes), times, MemoryPlace::device);
+  add_tape(items, model::head_tape(table.subject(false)), times, MemoryPlace::device);
 }
 
 }  // namespace trireme::sim

@@ -8,12 +8,8 @@
 
 namespace trireme::sim {
 
-LayerTable::LayerTable(const Setting& s, const platform::MemoryProfile& p, double load_factor, bool split)
-    : setting(s), profile(p), sizes(memory_sizes(s, p, load_factor)), split_(split) {}
-
-plan::RecomputeSet LayerTable::recompute(bool recomputed) const {
-  return recomputed ? setting.layout.recompute : plan::RecomputeSet{};
-}
+LayerTable::LayerTable(const Setting& s, const model::Kernels& p, double load_factor, bool split)
+    : setting(s), kernels(p), share(rank_share(s, p, load_factor)), split_(split) {}
 
 const TapeMemory& LayerTable::layer(int layer, bool recomputed) {
   const model::Mixer mixer = setting.model.mixer(layer);
@@ -24,32 +20,18 @@ const TapeMemory& LayerTable::layer(int layer, bool recomputed) {
   TRIREME_CHECK(num_entries_ < capacity, "more kinds of layers than there can be");
   Entry& entry = entries_[num_entries_++];
   entry = {mixer, feed_forward, recomputed,
-           run_tape(layer_tape(setting, profile, sizes, layer, recompute(recomputed)), split_)};
+           model::run_tape(model::layer_tape(subject(recomputed), layer), split_)};
   return entry.memory;
 }
 
 const TapeMemory& LayerTable::head() {
-  if (!has_head_) head_ = run_tape(head_tape(setting, profile, sizes), split_), has_head_ = true;
+  if (!has_head_) head_ = model::run_tape(model::head_tape(subject(false)), split_), has_head_ = true;
   return head_;
 }
 
 const TapeMemory& LayerTable::mtp() {
-  if (!has_mtp_) mtp_ = run_tape(mtp_tape(setting, profile, sizes), split_), has_mtp_ = true;
+  if (!has_mtp_) mtp_ = model::run_tape(model::mtp_tape(subject(false)), split_), has_mtp_ = true;
   return mtp_;
-}
-
-// Token ids stay; the table's gradient is a whole matrix of its own, added to the accumulated one afterwards.
-TapeMemory LayerTable::embedding() const {
-  const double hidden = setting.model.hidden * sizes.element, stream = sizes.split_tokens * hidden,
-               all = sizes.tokens * hidden;
-  const double table = vocabulary_rows(setting, profile) * setting.model.hidden * setting.precision.weight_bytes;
-  TapeMemory m;
-  m.saved = m.weight_held = sizes.tokens * 8;
-  m.forward_peak = m.saved + stream + (sizes.tp > 1 ? all : 0);
-  m.backward_peak = m.input_peak = m.saved + stream + (sizes.tp > 1 ? all : 0) + table;
-  m.weight_peak = m.weight_held;
-  m.forward_peak_at = m.backward_peak_at = m.input_peak_at = "embedding";
-  return m;
 }
 
 bool recomputed_at(const Setting& setting, int place) {
@@ -100,7 +82,7 @@ PieceMemory piece_memory(LayerTable& table, const Piece& piece) {
   each_block(table, piece, false, [&](const Block& b) {
     if (b.swaps) largest_swap = std::max(largest_swap, b.memory.saved);
   });
-  const double moving = largest_swap * table.profile.swapped_layers;  // on their way out, or back in
+  const double moving = largest_swap * table.kernels.swapped_layers;  // on their way out, or back in
   const double stream = table.stream_bytes();
 
   each_block(table, piece, false, [&](const Block& b) {
@@ -129,10 +111,10 @@ PieceMemory piece_memory(LayerTable& table, const Piece& piece) {
   return out;
 }
 
-void swapped_bytes(const Setting& setting, const platform::MemoryProfile& profile, int count, std::vector<double>& out) {
+void swapped_bytes(const Setting& setting, const model::Kernels& kernels, int count, std::vector<double>& out) {
   out.clear();
   if (!setting.layout.swap.has(plan::Swap::activations)) return;
-  LayerTable table(setting, profile, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep), false);
+  LayerTable table(setting, kernels, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep), false);
   for (int p = 0; p < count; ++p)
     out.push_back(piece_memory(table, plan::layers_of_piece(setting.layout, setting.model.num_layers, p)).host);
 }

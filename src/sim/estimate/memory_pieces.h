@@ -1,7 +1,7 @@
 // What the micro-batches of one chunk of the model hold on a rank: between forward and backward, and at the worst
 // moment of each.
 #pragma once
-#include "sim/estimate/memory_layers.h"
+#include "sim/estimate/described.h"
 #include "sim/estimate/memory_states.h"
 
 namespace trireme::sim {
@@ -10,18 +10,20 @@ namespace trireme::sim {
 class LayerTable {
  public:
   // The references must outlive the table. `split`: also the backward in two parts.
-  LayerTable(const Setting& setting, const platform::MemoryProfile& profile, double load_factor, bool split);
+  LayerTable(const Setting& setting, const model::Kernels& kernels, double load_factor, bool split);
 
   const TapeMemory& layer(int layer, bool recomputed);
   const TapeMemory& head();
   const TapeMemory& mtp();
-  TapeMemory embedding() const;
-  double stream_bytes() const { return sizes.split_tokens * setting.model.hidden * sizes.element; }
-  plan::RecomputeSet recompute(bool recomputed) const;
+  TapeMemory embedding() const { return model::embedding_memory(subject(false)); }
+  model::Subject subject(bool recomputed) const {
+    return subject_of(setting, kernels, share, recomputed ? setting.layout.recompute : plan::RecomputeSet{});
+  }
+  double stream_bytes() const { return model::stream_bytes(subject(false), share.split_tokens); }
 
   const Setting& setting;
-  const platform::MemoryProfile& profile;
-  const MemorySizes sizes;
+  const model::Kernels& kernels;
+  const model::Share share;
 
  private:
   struct Entry {
@@ -56,7 +58,7 @@ PieceMemory piece_memory(LayerTable& table, const Piece& piece);
 
 // Bytes that a micro-batch swaps out, by piece of `count`; `out`, whose memory is reused, stays empty where the layout
 // swaps no activations.
-void swapped_bytes(const Setting& setting, const platform::MemoryProfile& profile, int count, std::vector<double>& out);
+void swapped_bytes(const Setting& setting, const model::Kernels& kernels, int count, std::vector<double>& out);
 
 // Whether the layer at this place of a piece is recomputed.
 bool recomputed_at(const Setting& setting, int place);

@@ -17,7 +17,7 @@ struct MemoryChunk {
 struct MemoryRow {
   const std::vector<MemoryChunk>& chunks;
   const std::vector<plan::Slot>& row;
-  double stream = 0;  // a gradient between stages that stays (MemoryProfile::last_gradients_stay)
+  double stream = 0;  // a gradient between stages that stays (Kernels::last_gradients_stay)
   bool first_stage = true, last_stage = true;
 
   // Filled in by run(). Bytes beside the stage's constants.

@@ -5,12 +5,16 @@
 #include <vector>
 
 #include "plan/mesh.h"
-#include "sim/estimate/memory_layers.h"
 
 namespace trireme::sim {
 
 namespace {
 
+using model::Weight;
+using model::WeightElements;
+using model::WeightKind;
+using model::WeightList;
+using model::WeightPlace;
 using plan::Sharding;
 
 const WeightList& list_of(const WeightList& list) {
@@ -39,7 +43,7 @@ struct Shapes {  // of gradients that are never read; one buffer for each
 
 struct Walk {
   const Setting& setting;
-  const platform::MemoryProfile& profile;
+  const model::Kernels& kernels;
   Shapes shapes;
   WeightElements total;
   double float8 = 0;  // elements of matrices
@@ -48,14 +52,14 @@ struct Walk {
   void see(const WeightTable::Entry& layer) {
     total += layer.elements;
     float8 += layer.accumulated;
-    if (!profile.unused_weight_gradients || (kinds_seen >> layer.number & 1)) return;
+    if (!kernels.unused_weight_gradients || (kinds_seen >> layer.number & 1)) return;
     kinds_seen |= 1u << layer.number;
     shapes.see(layer.list, setting.precision.weight_bytes);
   }
   void see(const WeightList& list) {
     total += elements(list);
     float8 += accumulated_elements(list);
-    if (profile.unused_weight_gradients) shapes.see(list, setting.precision.weight_bytes);
+    if (kernels.unused_weight_gradients) shapes.see(list, setting.precision.weight_bytes);
   }
 
   // A window of consecutive blocks of layers, for gathered parameters: elements of the largest.
@@ -72,10 +76,10 @@ struct Walk {
       for (int i = 0; i < std::min({count, seen, max_window}); ++i) sum += window[(seen - 1 - i) % max_window];
       return sum;
     };
-    gathered_bytes = std::max(gathered_bytes, sum_of(setting.layout.overlap.parameters ? profile.gathered_layers : 1) *
+    gathered_bytes = std::max(gathered_bytes, sum_of(setting.layout.overlap.parameters ? kernels.gathered_layers : 1) *
                                                   setting.precision.gather_bytes);
     if (gradients)
-      reduced_bytes = std::max(reduced_bytes, sum_of(setting.layout.overlap.gradients ? profile.reduced_layers : 1) *
+      reduced_bytes = std::max(reduced_bytes, sum_of(setting.layout.overlap.gradients ? kernels.reduced_layers : 1) *
                                                   setting.precision.reduce_bytes);
   }
 };
@@ -138,7 +142,7 @@ DataRanks data_ranks(const Setting& setting) {
 
 StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, bool exact) {
   const Setting& setting = table.setting;
-  const platform::MemoryProfile& profile = table.profile;
+  const model::Kernels& kernels = table.kernels;
   const Precision& p = setting.precision;
   const DataRanks ranks = data_ranks(setting);
   const Sharding level = setting.layout.sharding;
@@ -148,19 +152,19 @@ StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, 
   // Every list of weights of the stage, in its order.
   const auto each = [&](auto&& use) {
     for (int i = 0; i < num_pieces; ++i) {
-      if (pieces[i].embed) use(embedding_weights(setting, profile));
+      if (pieces[i].embed) use(table.embedding());
       for (int l = 0; l < pieces[i].num_layers; ++l) use(table.layer(pieces[i].first_layer + l));
       if (!pieces[i].head) continue;
       for (int b = 0; b < setting.model.mtp_blocks(); ++b) {
         use(table.layer(setting.model.num_layers + b));
-        use(mtp_weights(setting));
+        use(table.mtp());
       }
       // A tied head is the embedding's matrix: its own copy only where the embedding is on another stage.
-      use(head_weights(setting, profile, !(setting.model.tied_embeddings && embed)));
+      use(table.head(!(setting.model.tied_embeddings && embed)));
     }
   };
   const bool gathers = level >= Sharding::parameters, reduces = level >= Sharding::gradients;
-  Walk walk{.setting = setting, .profile = profile};
+  Walk walk{.setting = setting, .kernels = kernels};
   each([&](const auto& weights) { walk.see(weights); });
   if (gathers || reduces)
     each([&](const auto& weights) {
@@ -191,26 +195,26 @@ StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, 
         (level >= Sharding::optimizer ? dense / ranks.dense_shards + expert / ranks.expert_shards : dense + expert);
   if (setting.layout.swap.has(plan::Swap::optimizer)) {
     out.host = out.master + out.moments;
-    const double slice = out.host / std::max(1, profile.optimizer_slices);
+    const double slice = out.host / std::max(1, kernels.optimizer_slices);
     out.step += 2 * slice;  // one in work, one on its way
     out.master = out.moments = 0;
   }
   if (gathers) out.gathered = walk.gathered_bytes;
   if (reduces) out.reduced = walk.reduced_bytes;
-  const MemorySizes sizes = memory_sizes(setting, profile, 1);
-  if (sizes.quantised && profile.caches_float8_weights && p.weight_bytes > sizes.kept_input)
-    out.float8_weights = 2 * sizes.kept_input * walk.float8;
-  if (profile.unused_weight_gradients) out.unused_gradients = walk.shapes.bytes;
-  out.workspaces = profile.gemm_workspace_bytes + (head ? profile.head_gemm_workspace_bytes : 0) +
-                   (setting.model.moe.num_experts > 0 ? profile.grouped_gemm_workspace_bytes : 0);
+  const double kept_input = model::kept_input_bytes(p);
+  if (kept_input < p.activation_bytes && kernels.caches_float8_weights && p.weight_bytes > kept_input)
+    out.float8_weights = 2 * kept_input * walk.float8;
+  if (kernels.unused_weight_gradients) out.unused_gradients = walk.shapes.bytes;
+  out.workspaces = kernels.gemm_workspace_bytes + (head ? kernels.head_gemm_workspace_bytes : 0) +
+                   (setting.model.moe.num_experts > 0 ? kernels.grouped_gemm_workspace_bytes : 0);
   const auto& attention = setting.model.attention;
   if (setting.model.learned_positions == 0)
-    out.workspaces += profile.rotary_table_bytes * sizes.sequence / setting.layout.cp *
+    out.workspaces += kernels.rotary_table_bytes * double(setting.batch.sequence_length) / setting.layout.cp *
                       (attention.kind == model::AttentionKind::latent ? attention.qk_rope_dim : attention.head_dim);
   return out;
 }
 
-OutsideBytes outside_bytes(const Setting& setting, const platform::MemoryProfile& profile) {
+OutsideBytes outside_bytes(const Setting& setting, const model::Kernels& kernels) {
   const auto& l = setting.layout;
   const DataRanks ranks = data_ranks(setting);
   const bool moe = setting.model.moe.num_experts > 0;
@@ -221,9 +225,9 @@ OutsideBytes outside_bytes(const Setting& setting, const platform::MemoryProfile
     for (int degree : {l.ep, l.etp, ranks.expert})
       if (degree > 1) ++count;
   if (l.pp > 1 && setting.model.tied_embeddings) ++count;
-  return {.context = profile.context_bytes,
-          .communicators = count * profile.communicator_bytes,
-          .all_to_all = moe && l.ep > 1 ? profile.all_to_all_bytes : 0};
+  return {.context = kernels.context_bytes,
+          .communicators = count * kernels.communicator_bytes,
+          .all_to_all = moe && l.ep > 1 ? kernels.all_to_all_bytes : 0};
 }
 
 }  // namespace trireme::sim

@@ -21,11 +21,11 @@ struct StateBytes {
   double gathered = 0;  // full parameters of the layers in use, where parameters are sharded
   double reduced = 0;   // full gradients on their way to their shards
   double float8_weights = 0;
-  double unused_gradients = 0;  // platform::MemoryProfile::unused_weight_gradients
+  double unused_gradients = 0;  // model::Kernels::unused_weight_gradients
   double workspaces = 0;        // of libraries
   double step = 0;              // beside all that, during the optimizer step only
   double host = 0;              // optimizer state in host memory
-  WeightElements elements;      // of the rank, before sharding over data ranks
+  model::WeightElements elements;      // of the rank, before sharding over data ranks
   double held() const { return parameters + gradients + master + moments; }
   double total() const { return held() + gathered + reduced + float8_weights + unused_gradients + workspaces; }
 };
@@ -39,6 +39,6 @@ struct OutsideBytes {
   double context = 0, communicators = 0, all_to_all = 0;
   double total() const { return context + communicators + all_to_all; }
 };
-OutsideBytes outside_bytes(const Setting& setting, const platform::MemoryProfile& profile);
+OutsideBytes outside_bytes(const Setting& setting, const model::Kernels& kernels);
 
 }  // namespace trireme::sim

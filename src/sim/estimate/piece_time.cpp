@@ -107,7 +107,7 @@ void shape_step(const Setting& s, StepShape& out) {
     if (piece.head && s.model.mtp_depth > 0) {
       out.mtp_kind = kind_of(s, out, layers, !l.recompute.empty());
       const LayerKind& k = out.kinds[out.mtp_kind];
-      const double projection = 2.0 * s.model.hidden * s.model.hidden / l.tp;
+      const double projection = model::mtp_projection_parameters(s.model, {.tp = l.tp});
       piece.dense += s.model.mtp_blocks() * (k.dense + projection), piece.experts += s.model.mtp_blocks() * k.experts;
     }
   }

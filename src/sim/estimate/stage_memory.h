@@ -11,12 +11,12 @@ namespace trireme::sim {
 struct StageHoldings {
   std::vector<PieceMemory> chunks;  // nothing of an empty one
   StateBytes states;
-  double stream = 0;  // a gradient between stages that stays (MemoryProfile::last_gradients_stay)
+  double stream = 0;  // a gradient between stages that stays (Kernels::last_gradients_stay)
 };
 std::vector<StageHoldings> stage_holdings(const Setting& setting, const plan::Schedule& schedule,
-                                          const platform::MemoryProfile& profile);
+                                          const model::Kernels& kernels);
 
 // What a rank needs that has given out this much at its highest: with fragmentation and what lies outside.
-double needed_bytes(const Setting& setting, const platform::MemoryProfile& profile, double allocated_bytes);
+double needed_bytes(const Setting& setting, const model::Kernels& kernels, double allocated_bytes);
 
 }  // namespace trireme::sim

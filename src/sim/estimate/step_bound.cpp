@@ -9,7 +9,7 @@ namespace trireme::sim {
 
 namespace {
 
-LayerTime time_of(void (*add)(const Setting&, WorkList&), const Setting& s, const Machine& machine, WorkList& works) {
+LayerTime time_of(void (*add)(const Setting&, OperatorList&), const Setting& s, const Machine& machine, OperatorList& works) {
   works.size = 0;
   add(s, works);
   return layer_time(works, s, machine, {}, false);
@@ -23,13 +23,13 @@ double step_lower_bound_s(const Setting& s, const Machine& machine, BoundWorkspa
   w.kinds.clear();
   for (const LayerKind& k : w.shape.kinds) {
     w.works.size = 0;
-    add_layer_work(s, k.layer, w.works);
+    add_layer_operators(s, k.layer, w.works);
     w.kinds.push_back(layer_time(w.works, s, machine, k.recomputed ? l.recompute : plan::RecomputeSet{}, k.moe));
   }
-  EndTimes ends{.embed = time_of(add_embedding_work, s, machine, w.works),
-                .head = time_of(add_head_work, s, machine, w.works),
+  EndTimes ends{.embed = time_of(add_embedding_operators, s, machine, w.works),
+                .head = time_of(add_head_operators, s, machine, w.works),
                 .mtp_projection = {}};
-  if (s.model.mtp_depth > 0) ends.mtp_projection = time_of(add_mtp_projection_work, s, machine, w.works);
+  if (s.model.mtp_depth > 0) ends.mtp_projection = time_of(add_mtp_operators, s, machine, w.works);
   price_pieces(s, machine, w.shape, w.kinds, ends, w.pieces, {});
   return step_lower_bound_s(s, machine, w.shape, w.pieces);
 }

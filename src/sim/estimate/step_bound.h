@@ -8,7 +8,7 @@ struct BoundWorkspace {
   StepShape shape;
   std::vector<LayerTime> kinds;
   std::vector<PieceTime> pieces;
-  WorkList works;
+  OperatorList works;
 };
 
 // Never above StepModel::evaluate().step_s of the same setting and machine. A stage computes all micro-batches one

@@ -9,15 +9,15 @@ namespace trireme::sim {
 
 namespace {
 
-const char* limit_of(const Work& w) {
+const char* limit_of(const Operator& w) {
   switch (w.kind) {
-    case WorkKind::matmul:
+    case OperatorKind::matmul:
       return w.narrow ? "FLOPs over the narrow format's rate" : "FLOPs over the 16-bit rate";
-    case WorkKind::attention:
+    case OperatorKind::attention:
       return "FLOPs over attention's rate";
-    case WorkKind::memory:
+    case OperatorKind::memory:
       return "bytes over memory's bandwidth";
-    case WorkKind::collective:
+    case OperatorKind::collective:
       return w.beside ? "bytes over links, beside compute" : "bytes over links";
   }
   return "";
@@ -28,13 +28,13 @@ class Terms {
  public:
   Terms(const Setting& s, const Machine& machine) : s_(s), strides_(plan::mesh_of(s.layout).strides()), machine_(machine) {}
 
-  void add(const WorkList& works, double count, plan::RecomputeSet recompute, bool moe) {
+  void add(const OperatorList& works, double count, plan::RecomputeSet recompute, bool moe) {
     static constexpr const char* passes[] = {"forward", "input gradient", "weight gradient"};
-    for (const Work& w : works) {
-      if (w.pass == WorkPass::weight_gradient && s_.execution.frozen_weights) continue;
+    for (const Operator& w : works) {
+      if (w.pass == OperatorPass::weight_gradient && s_.execution.frozen_weights) continue;
       const double seconds = price(w, s_, strides_, machine_) * count;
       put(fmt::format("{}, {}", w.what, passes[static_cast<int>(w.pass)]), seconds, limit_of(w));
-      if (w.pass == WorkPass::forward && recomputes(recompute, w.part, moe))
+      if (w.pass == OperatorPass::forward && recomputes(recompute, w.part, moe))
         put(fmt::format("{}, computed again", w.what), seconds, limit_of(w));
     }
   }

@@ -34,15 +34,15 @@ std::shared_ptr<const CompiledGrid> compile_grid(const Setting& s) {
 }
 
 StepModel::StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid,
-                     const platform::MemoryProfile& memory)
+                     const model::Kernels& memory)
     : setting_(setting), map_(plan::piece_map(setting.layout.schedule)), grid_(std::move(grid)) {
   if (!grid_) grid_ = compile_grid(setting_);
   shape_step(setting_, shape_);
   works_.resize(shape_.kinds.size());
-  for (std::size_t k = 0; k < works_.size(); ++k) add_layer_work(setting_, shape_.kinds[k].layer, works_[k]);
-  add_embedding_work(setting_, embed_);
-  add_head_work(setting_, head_);
-  if (setting_.model.mtp_depth > 0) add_mtp_projection_work(setting_, mtp_);
+  for (std::size_t k = 0; k < works_.size(); ++k) add_layer_operators(setting_, shape_.kinds[k].layer, works_[k]);
+  add_embedding_operators(setting_, embed_);
+  add_head_operators(setting_, head_);
+  if (setting_.model.mtp_depth > 0) add_mtp_operators(setting_, mtp_);
   swapped_bytes(setting_, memory, static_cast<int>(shape_.pieces.size()), host_bytes_);
 }
 
@@ -66,8 +66,7 @@ StepPrices StepModel::prices(const Machine& machine) const {
   const plan::LayoutSpec& l = setting_.layout;
   StepPrices out{.pieces = piece_times(machine)};
   // Tensor ranks each send their part; without sequence parallelism the receivers gather it.
-  const double message =
-      token_counts(setting_).attention * setting_.model.hidden * setting_.precision.activation_bytes / l.tp;
+  const double message = stage_message_bytes(setting_) / l.tp;
   const plan::AxisStrides strides = plan::mesh_of(l).strides();
   if (l.pp > 1) out.send_s = send_s(machine, strides.place(Axis::pp).stride, message);
   if (l.pp > 1 && l.tp > 1 && !l.sequence_parallel)

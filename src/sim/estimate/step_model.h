@@ -10,7 +10,7 @@
 
 
 #include "base/json.h"
-#include "platform/memory_profile.h"
+#include "model/kernels.h"
 #include "sim/estimate/piece_time.h"
 #include "sim/grid/simulate_grid.h"
 
@@ -57,7 +57,7 @@ class StepModel {
   // layout.micro_batch_group) where the layout is no schedule. `grid`: compiled before for the same schedule, stages,
   // chunks, micro-batches and group; none: made here. `memory`: which activations there are to swap.
   explicit StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid = nullptr,
-                     const platform::MemoryProfile& memory = {});
+                     const model::Kernels& memory = {});
 
   StepTime evaluate(const Machine& machine) const;
   // `spans`: the workspace's result has the span of every slot.
@@ -77,8 +77,8 @@ class StepModel {
 
   Setting setting_;
   StepShape shape_;
-  std::vector<WorkList> works_;  // of each kind
-  WorkList embed_, head_, mtp_;
+  std::vector<OperatorList> works_;  // of each kind
+  OperatorList embed_, head_, mtp_;
   plan::PieceMap map_;
   std::vector<double> host_bytes_;  // by piece; empty: nothing is swapped
   std::shared_ptr<const CompiledGrid> grid_;

@@ -23,10 +23,10 @@ Question question_of(const plan::RunSpec& run) {
   std::vector<std::string> keys;
   std::string memory = "mindspeed";
   for (const std::string& set : run.published->set)
-    if (!set.starts_with("model.") && !set.starts_with("memory_profile")) keys.push_back(set);
+    if (!set.starts_with("model.") && !set.starts_with("kernels=")) keys.push_back(set);
   Question q;
   q.base = read_question(run.model, run.published->devices, keys).setting;
-  q.target = make_target(platform::load_platform(run.platform), {}, "", platform::memory_profile(memory),
+  q.target = make_target(platform::load_platform(run.platform), {}, "", model::find_kernels(memory),
                          q.base.precision.compute);
   return published_question(run, q);
 }
@@ -65,7 +65,7 @@ TEST(Figure, PangusShallowerCandidateIsFaster) {
     q.given.erase("layout.stage_layers");
     q.target = make_target(platform::load_platform(run.platform),
                            platform::load_stack_profile(configs / "stacks" / "published.toml"), "mindspeed_llm",
-                           q.target.memory, q.base.precision.compute);
+                           q.target.kernels, q.base.precision.compute);
     const SearchResult found = search_layouts(q, {.top = 1, .threads = 1});
     return found.best.empty() ? 0 : found.best[0].time.step_s;
   };

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "sim/estimate/room.h"
+#include "model/description/room.h"
 
-namespace trireme::sim {
+namespace trireme::model {
 
 // How a group of operators is recomputed.
 enum class Rerun : std::uint8_t {
@@ -87,4 +87,4 @@ TapeMemory run_tape(const Tape& tape, bool split = true);
 // Whether a tensor is alive between forward and backward.
 std::array<bool, Tape::max_tensors> saved_tensors(const Tape& tape);
 
-}  // namespace trireme::sim
+}  // namespace trireme::model

@@ -1,13 +1,13 @@
-// What a software stack keeps in device memory beside what the model itself needs: facts of a release, read off its
-// source or measured, as values of a profile. The defaults are a plain framework: every operator keeps its inputs, no
-// library has a workspace, nothing is lost to fragmentation.
+// Kernels: how an implementation does what a model needs, as data. Which tensors stay, what libraries hold, how much is
+// fused: facts of a release, read off its source or measured. The values of each implementation, with their sources,
+// stand in configs/kernels/, which the program has inside; the defaults here are those of configs/kernels/plain.toml.
 #pragma once
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-namespace trireme::platform {
+namespace trireme::model {
 
 // What the loss does with the logits.
 enum class LossKind {
@@ -17,7 +17,7 @@ enum class LossKind {
   chunked,   // `loss_chunk_tokens` tokens' logits at a time; their gradient is made in the forward
 };
 
-struct MemoryProfile {
+struct Kernels {
   std::string name = "plain";
 
   // Which tensors stay.
@@ -59,18 +59,18 @@ struct MemoryProfile {
   double communicator_bytes = 0;  // of each communicator that a rank belongs to
   double all_to_all_bytes = 0;    // more of one that all-to-alls run on: a connection to each peer
   double fragmentation = 0;       // reserved beyond allocated, as a part of allocated
-  bool operator==(const MemoryProfile&) const = default;
+  bool operator==(const Kernels&) const = default;
 };
 
-// Profiles that come with the program (docs/memory.md says where their values are from): plain, eager, megatron,
-// torchtitan, mindspeed, korthikanti. ConfigError (key memory_profile) for another name.
-MemoryProfile memory_profile(const std::string& name);
-std::vector<std::string> memory_profile_names();
+// Those that come with the program (docs/memory.md): plain, eager, megatron, torchtitan, mindspeed, korthikanti, europa.
+// ConfigError (key kernels) for another name.
+Kernels find_kernels(const std::string& name);
+std::vector<std::string> kernels_names();
 
-// A TOML file of these keys, strict; `base` names the profile whose values it changes (plain). ConfigError for a
+// A TOML file of these keys, strict; `base` names the kernels whose values it changes (plain). ConfigError for a
 // negative size and the like.
-MemoryProfile load_memory_profile(const std::filesystem::path& path);
-MemoryProfile parse_memory_profile(const std::string& toml, const std::string& file_name);
-std::string to_toml(const MemoryProfile& profile);
+Kernels load_kernels(const std::filesystem::path& path);
+Kernels parse_kernels(const std::string& toml, const std::string& file_name);
+std::string to_toml(const Kernels& kernels);
 
-}  // namespace trireme::platform
+}  // namespace trireme::model

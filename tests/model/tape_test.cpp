@@ -1,8 +1,8 @@
-#include "sim/estimate/memory_tape.h"
+#include "model/description/tape.h"
 
 #include <gtest/gtest.h>
 
-namespace trireme::sim {
+namespace trireme::model {
 namespace {
 
 constexpr int none = Tape::none;
@@ -80,4 +80,4 @@ TEST(MemoryTape, AGradientCanTakeItsTensorsPlace) {
 }
 
 }  // namespace
-}  // namespace trireme::sim
+}  // namespace trireme::model

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <type_traits>
 
-namespace trireme::sim {
+namespace trireme::model {
 
 template <class T, std::size_t capacity>
 class Room {
@@ -22,4 +22,4 @@ class Room {
   };
 };
 
-}  // namespace trireme::sim
+}  // namespace trireme::model

@@ -1,10 +1,10 @@
-#include "sim/estimate/memory_tape.h"
+#include "model/description/tape.h"
 
 #include <algorithm>
 
 #include "base/errors.h"
 
-namespace trireme::sim {
+namespace trireme::model {
 
 namespace {
 
@@ -257,4 +257,4 @@ std::array<bool, Tape::max_tensors> saved_tensors(const Tape& tape) {
   return Keeping(tape).kept;
 }
 
-}  // namespace trireme::sim
+}  // namespace trireme::model

@@ -1,0 +1,11 @@
+# configs/kernels/*.toml as a source file, so that the program works without the folder and the files stay the one source.
+file(GLOB kernel_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/configs/kernels/*.toml)
+set(KERNEL_FILE_ENTRIES "")
+foreach(file ${kernel_files})
+  get_filename_component(name ${file} NAME_WE)
+  file(READ ${file} text)
+  string(APPEND KERNEL_FILE_ENTRIES "    {\"${name}\", R\"toml(${text})toml\"},\n")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+endforeach()
+set(TRIREME_KERNEL_FILES_SOURCE ${CMAKE_BINARY_DIR}/generated/kernel_files.cpp)
+configure_file(${CMAKE_SOURCE_DIR}/cmake/kernel_files.cpp.in ${TRIREME_KERNEL_FILES_SOURCE} @ONLY)

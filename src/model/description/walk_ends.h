@@ -1,0 +1,118 @@
+// The ends: embedding, head with the loss, and what an MTP block has beside its layer. Included by walk.h.
+#pragma once
+#include "model/description/walk.h"
+
+namespace trireme::model {
+
+template <class Sink>
+void Walk<Sink>::embedding() {
+  segment = Segment::embed;
+  const double D = s.model.hidden;
+  weight("embedding", vocabulary_rows(s.model, s.kernels, z.tp), D, WeightKind::table, WeightPlace::tensor,
+         WeightRole::embedding, false, false);
+  weight("positions", s.model.learned_positions, D, WeightKind::table, WeightPlace::whole, WeightRole::embedding, false,
+         false);
+  elementwise("embedding", Part::head, z.split_tokens * D, 2, 4, 2);
+}
+
+template <class Sink>
+void Walk<Sink>::head(bool own_matrix) {
+  segment = Segment::head;
+  const double T = z.tokens, D = s.model.hidden, rows = vocabulary_rows(s.model, s.kernels, z.tp), hidden = split(D);
+  const int x = tensor("last hidden state", hidden);
+  const int n = norm({.name = "final norm", .out_name = "normed hidden state", .in = x, .tokens = z.split_tokens,
+                      .width = D});
+  if (own_matrix)
+    weight("head", rows, D, WeightKind::table, WeightPlace::tensor, WeightRole::head, true, true);
+  if constexpr (Sink::operators) {
+    if (gathers()) {
+      collective("gather before the head", Part::head, OperatorPass::forward, CollectiveKind::all_gather, Axis::tp,
+                 full(D), false);
+      collective("scatter of the head's input gradient", Part::head, OperatorPass::input_gradient,
+                 CollectiveKind::reduce_scatter, Axis::tp, full(D), false);
+    }
+    const double V = double(s.model.vocab_size) / z.tp;
+    matmul_16("head", Part::head, T, V, D);
+    // Logits: fused, read and written once each way; else converted to float32, reduced twice, and gradients converted
+    // back.
+    memory("cross-entropy", Part::head, OperatorPass::forward, (s.execution.fused_loss ? 6 : 22) * T * V, 6);
+    memory("cross-entropy", Part::head, OperatorPass::input_gradient, (s.execution.fused_loss ? 4 : 14) * T * V, 4);
+  }
+  if constexpr (!Sink::tensors) return;
+  const double collected = gathered(D);
+  if (s.kernels.loss == LossKind::chunked) {
+    const double chunk = std::min(double(s.kernels.loss_chunk_tokens), T);
+    const int loss = tensor("loss", T * 4), gradient = tensor("hidden state's gradient", hidden, 0);
+    return record([&] {
+      return Tape::Operator{.name = "logits and loss in chunks",
+                            .in = {n},
+                            .out = {loss, gradient},
+                            .saved = {gradient},
+                            .has_weight = false,
+                            .forward_workspace = chunk * rows * (element + 4) + collected};
+    });
+  }
+  const int logits = tensor("logits", row(T, rows));
+  record([&] {
+    return Tape::Operator{.name = "logits",
+                          .in = {n},
+                          .out = {logits},
+                          .saved = {n},
+                          .has_weight = true,
+                          .forward_workspace = collected,
+                          .backward_workspace = 2 * collected};
+  });
+  const int loss = tensor("loss", T * 4);
+  const double wide = T * rows * 4;
+  LossKind kind = s.kernels.loss;
+  if (kind == LossKind::in_place && !s.execution.fused_loss) kind = LossKind::float32;
+  if (kind == LossKind::in_place) {
+    // The logits' storage becomes their gradient: kept, and handed on without another allocation.
+    record([&] {
+      return Tape::Operator{
+          .name = "loss", .in = {logits}, .out = {loss}, .saved = {logits}, .gradient_in_place = true};
+    });
+  } else if (kind == LossKind::float32) {
+    const int probs = tensor("logits in float32", wide, 0);
+    record([&] { return Tape::Operator{.name = "loss", .in = {logits}, .out = {loss, probs}, .saved = {probs}}; });
+  } else {
+    const int copy = tensor("logits in float32", wide), probs = tensor("probabilities", wide, 0);
+    record([&] { return Tape::Operator{.name = "logits to float32", .in = {logits}, .out = {copy}}; });
+    record([&] { return Tape::Operator{.name = "loss", .in = {copy}, .out = {loss, probs}, .saved = {copy, probs}}; });
+  }
+}
+
+template <class Sink>
+void Walk<Sink>::head_streams() {
+  segment = Segment::head;
+  const double n = s.model.residual_streams;
+  if (n > 1)
+    weight("mixing of the residual streams before the head", n * n * s.model.hidden + n + 1, 1, WeightKind::vector,
+           WeightPlace::whole, WeightRole::norms, false, false);
+}
+
+template <class Sink>
+void Walk<Sink>::mtp() {
+  segment = Segment::attention;
+  const double D = s.model.hidden, R = z.split_tokens;
+  for (const char* name : {"embedding's norm", "hidden state's norm", "norm before the head"}) norm_weight(name, D);
+  norm_operator("norms before the MTP projection", 2 * R * D);
+  elementwise("embedding of the next token", Part::head, R * D, 2, 4, 2);
+  const int x = tensor("residual stream", split(D)), embedded = tensor("next token's embedding", split(D));
+  const int a = norm_tensors(
+      {.name = "embedding's norm", .out_name = "normed embedding", .in = embedded, .tokens = R, .width = D});
+  const int b = norm_tensors(
+      {.name = "hidden state's norm", .out_name = "normed hidden state", .in = x, .tokens = R, .width = D});
+  const int both = tensor("embedding and hidden state", 2 * split(D));
+  record([&] { return Tape::Operator{.name = "concatenation", .in = {a, b}, .out = {both}}; });
+  linear({.name = "projection of both",
+          .out_name = "residual stream",
+          .in = both,
+          .tokens = z.tokens,
+          .rows = held(D, z.tp),
+          .columns = 2 * D,
+          .role = WeightRole::mtp,
+          .out_bytes = split(D)});
+}
+
+}  // namespace trireme::model

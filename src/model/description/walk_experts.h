@@ -1,0 +1,231 @@
+// Routed experts: router, permutation, dispatch, shared expert, experts, combine. Included by walk.h.
+#pragma once
+#include "model/description/walk.h"
+
+namespace trireme::model {
+
+// The router and the permutation of rows to experts, before any message.
+template <class Sink>
+typename Walk<Sink>::Routed Walk<Sink>::route(int n, double width, int outer) {
+  const MoeSpec& m = s.model.moe;
+  const double D = s.model.hidden, R = z.split_tokens, experts = m.num_experts,
+               all = R * experts * s.kernels.router_score_bytes;
+  matrix("router", experts, D, WeightPlace::whole, WeightRole::router, /*accumulates=*/false);
+  if (m.router.bias) vector("router bias", experts, WeightPlace::whole, WeightRole::router);
+  // A float32 matmul in effect, then a handful of small kernels over the scores.
+  matmul_16("router", Part::router, R, experts, D);
+  memory("scores and selection", Part::router, OperatorPass::forward, 20 * R * experts, 15);
+  memory("scores and selection", Part::router, OperatorPass::input_gradient, 16 * R * experts, 10);
+  const int logits = tensor("router logits", all), scores = tensor("router scores", all),
+            probs = tensor("router probabilities", all), map = tensor("routing map", R * experts, 0);
+  record([&] {
+    return Tape::Operator{.name = "router", .in = {n}, .out = {logits}, .saved = {n}, .group = outer};
+  });
+  record([&] {
+    return Tape::Operator{
+        .name = "router scores", .in = {logits}, .out = {scores}, .saved = {scores}, .group = outer};
+  });
+  record([&] {
+    return Tape::Operator{.name = "top-k", .in = {scores}, .out = {probs, map}, .saved = {map}, .group = outer};
+  });
+  int source = n;
+  if (m.latent_dim > 0)
+    source = linear({.name = "projection to the experts' width",
+                     .out_name = "experts' narrow input",
+                     .in = n,
+                     .tokens = R,
+                     .rows = width,
+                     .columns = D,
+                     .part = Part::experts,
+                     .role = WeightRole::shared_experts,
+                     .place = WeightPlace::whole,
+                     .group = outer});
+  // HALO packs rows by the node that they go to; a gather between nodes leaves every node with all of its counterparts'
+  // tokens, whose sums are scattered in the combine. A deduplicating dispatch takes tokens as they are.
+  if (z.exchange == RowExchange::packed)
+    elementwise("rows packed by node", Part::permute, z.rows_sent * width, 2, 2, 2);
+  if (z.exchange < RowExchange::tokens) elementwise("permutation", Part::permute, z.rows_sent * width, 2, 2, 4);
+  const int permute = outer != none ? outer : group({{Recompute::permute, permutation}});
+  const int rows = tensor("permuted rows", row(z.rows_sent, width)),
+            row_scores = tensor("permuted scores", z.rows_sent * 4),
+            places = tensor("places of rows", R * (2 * experts + 1) * 4, 0);
+  record([&] {
+    return Tape::Operator{.name = "permute",
+                          .in = {source, probs},
+                          .out = {rows, row_scores, places},
+                          .saved = {places},
+                          .group = permute};
+  });
+  return {rows, row_scores};
+}
+
+// Its compute needs no message, and can run while rows travel.
+template <class Sink>
+int Walk<Sink>::shared_expert(int n, int outer) {
+  const MoeSpec& m = s.model.moe;
+  tensor_in(s.model.hidden);
+  apart = true;
+  const int out = pair({"shared expert's first matmul", "shared expert's gated", "shared expert's second matmul",
+                        "shared expert's output"},
+                       {.tokens = z.tokens,
+                        .width = double(s.model.hidden),
+                        .ffn = held(m.shared_ffn, z.tp),
+                        .part = Part::experts,
+                        .role = WeightRole::shared_experts},
+                       n, outer, shared_activation, none);
+  apart = false;
+  tensor_out();
+  return out;
+}
+
+template <class Sink>
+int Walk<Sink>::moe(int n, int outer) {
+  const MoeSpec& m = s.model.moe;
+  const double width = m.latent_dim > 0 ? m.latent_dim : s.model.hidden, experts = std::max(1.0, held(m.num_experts, z.ep));
+  const bool exchanges = z.ep > 1 || z.etp > 1, copies = z.exchange >= RowExchange::tokens,
+             sorts = exchanges && experts > 1 && s.kernels.sorts_received_rows;
+  // Rows collected from, or before they are reduced to, the ranks that split an expert.
+  const double over_etp = z.etp > 1 ? row(z.rows / z.etp, width) : 0;
+  // Patterns in two steps hold rows between them: HALO what it packs and what it hands out, a gather between nodes the
+  // tokens of other nodes (no more than the rows, or the pattern would not pay) and the rows that its node keeps.
+  const bool two_steps = z.exchange == RowExchange::packed || z.exchange == RowExchange::staged;
+  const double between = two_steps ? 2 * row(z.rows_sent, width) : 0;
+
+  const Routed sent = route(n, width, outer);
+  // These kernels run it before the dispatch is issued.
+  segment = Segment::experts;
+  int shared = none;
+  if (m.shared_ffn > 0) shared = shared_expert(n, outer);
+  if (m.shared_gate)
+    matrix("shared expert's gate", 1, s.model.hidden, WeightPlace::whole, WeightRole::shared_experts, false);
+
+  segment = Segment::dispatch;
+  if (z.ep > 1) exchange_messages(width);
+  if (z.etp > 1) expert_tensor_messages(width);
+  Routed received = sent;
+  if (exchanges) {
+    received = {tensor("received rows", row(z.rows, width)), tensor("received scores", z.rows * 4)};
+    record([&] {
+      return Tape::Operator{.name = "dispatch",
+                            .in = {sent.rows, sent.scores},
+                            .out = {received.rows, received.scores},
+                            .group = outer,
+                            .forward_workspace = over_etp + between,
+                            .backward_workspace = over_etp + between};
+    });
+  }
+
+  segment = Segment::experts;
+  const bool sorting_takes_time = copies || (experts > 1 && z.ep > 1);
+  if (sorting_takes_time) elementwise("rows sorted by expert", Part::permute, z.rows * width, 2, 2, 2);
+  Routed input = received;
+  if (sorts) {
+    const int sort = outer != none ? outer : group({{Recompute::permute, received_permutation}});
+    input = {tensor("rows by expert", row(z.rows, width)), tensor("scores by expert", z.rows * 4)};
+    record([&] {
+      return Tape::Operator{.name = "sort rows by expert",
+                            .in = {received.rows, received.scores},
+                            .out = {input.rows, input.scores},
+                            .group = sort};
+    });
+  }
+  int y = pair({"experts' first matmul", "experts' gated", "experts' second matmul", "experts' output"},
+               {.tokens = z.rows,
+                .width = width,
+                .ffn = held(m.expert_ffn, z.etp),
+                .groups = experts,
+                .part = Part::experts,
+                .role = WeightRole::routed_experts,
+                .place = WeightPlace::expert,
+                .bias = m.expert_bias},
+               input.rows, outer, activation, s.kernels.scores_on_output ? none : input.scores);
+  if (sorting_takes_time) elementwise("rows sorted back", Part::permute, z.rows * width, 2, 2, 2);
+  if (sorts) {
+    const int back = tensor("rows by sender", row(z.rows, width));
+    record([&] {
+      return Tape::Operator{.name = "sort rows by sender",
+                            .in = {y},
+                            .out = {back},
+                            .saved = {s.kernels.unsorting_keeps_rows ? y : none},
+                            .group = outer};
+    });
+    y = back;
+  }
+
+  segment = Segment::combine;
+  const int to_combine = y;
+  if (exchanges) {
+    y = tensor("combined rows", row(z.rows_sent, width));
+    record([&] {
+      return Tape::Operator{.name = "combine",
+                            .in = {to_combine},
+                            .out = {y},
+                            .group = outer,
+                            .forward_workspace = over_etp + between,
+                            .backward_workspace = over_etp + between};
+    });
+  }
+  if (!copies) elementwise("unpermutation and weighting", Part::permute, z.rows_sent * width, 2, 3, 4);
+  int out = tensor("routed output", split(width));
+  record([&] {
+    Tape::Operator unpermute{.name = "unpermute", .in = {y}, .out = {out}, .group = outer};
+    if (s.kernels.scores_on_output) unpermute.in = {y, sent.scores}, unpermute.saved = {y, sent.scores};
+    if (s.kernels.exchanged_rows_stay && exchanges) unpermute.holds = {sent.rows, received.rows, to_combine};
+    return unpermute;
+  });
+  if (m.latent_dim > 0)
+    out = linear({.name = "projection from the experts' width",
+                  .out_name = "routed output",
+                  .in = out,
+                  .tokens = z.split_tokens,
+                  .rows = double(s.model.hidden),
+                  .columns = width,
+                  .part = Part::experts,
+                  .role = WeightRole::shared_experts,
+                  .place = WeightPlace::whole,
+                  .group = outer});
+  return shared == none ? out : sum("shared expert's sum", out, shared, outer);
+}
+
+template <class Sink>
+void Walk<Sink>::exchange_messages(double width) {
+  if (z.exchange == RowExchange::gathered) return gathered_messages();
+  const double elements = z.rows_sent * width, out = elements * s.precision.dispatch_bytes, back = elements * element;
+  const auto message = [&](const char* what, Segment at, OperatorPass pass, double bytes) {
+    segment = at;
+    collective(what, Part::exchange, pass, CollectiveKind::exchange, Axis::ep, bytes, z.experts_beside);
+  };
+  message("dispatch", Segment::dispatch, OperatorPass::forward, out);
+  message("combine", Segment::combine, OperatorPass::forward, back);
+  message("dispatch's gradient", Segment::dispatch, OperatorPass::input_gradient, back);
+  message("combine's gradient", Segment::combine, OperatorPass::input_gradient, back);
+}
+
+// Every rank of the group sees all tokens, and sums what its experts made of them.
+template <class Sink>
+void Walk<Sink>::gathered_messages() {
+  const double bytes = split(s.model.hidden) * z.ep;
+  for (const OperatorPass pass : {OperatorPass::forward, OperatorPass::input_gradient}) {
+    segment = Segment::dispatch;
+    collective("gather of tokens", Part::exchange, pass, CollectiveKind::all_gather, Axis::ep, bytes,
+               z.experts_beside);
+    segment = Segment::combine;
+    collective("scatter of sums", Part::exchange, pass, CollectiveKind::reduce_scatter, Axis::ep, bytes,
+               z.experts_beside);
+  }
+}
+
+template <class Sink>
+void Walk<Sink>::expert_tensor_messages(double width) {
+  const double bytes = row(z.rows, width);
+  const auto message = [&](const char* what, Segment at, OperatorPass pass, CollectiveKind kind) {
+    segment = at;
+    collective(what, Part::exchange, pass, kind, Axis::etp, bytes, false);
+  };
+  message("gather of rows", Segment::dispatch, OperatorPass::forward, CollectiveKind::all_gather);
+  message("scatter of rows", Segment::combine, OperatorPass::forward, CollectiveKind::reduce_scatter);
+  message("gather of row gradients", Segment::combine, OperatorPass::input_gradient, CollectiveKind::all_gather);
+  message("scatter of row gradients", Segment::dispatch, OperatorPass::input_gradient, CollectiveKind::reduce_scatter);
+}
+
+}  // namespace trireme::model

@@ -1,0 +1,98 @@
+// The feed-forward block: its norm, a dense feed-forward or experts (walk_experts.h), and the residual behind it.
+// Included by walk.h.
+#pragma once
+#include "model/description/walk.h"
+
+namespace trireme::model {
+
+template <class Sink>
+void Walk<Sink>::feed_forward_block(int layer) {
+  const ModelSpec& m = s.model;
+  const bool is_moe = m.feed_forward(layer) == FeedForward::moe;
+  segment = is_moe ? Segment::attention : Segment::mlp;  // the router's input is made where the router is
+  const int outer = is_moe ? group({{Recompute::moe, moe_block}}) : group({{Recompute::mlp, mlp_block}});
+  const int n = norm({.name = "feed-forward's norm",
+                      .out_name = "feed-forward's input",
+                      .in = stream,
+                      .tokens = z.split_tokens,
+                      .width = double(m.hidden),
+                      .group = group({{Recompute::norm, second_norm}})});
+  int out = none;
+  if (is_moe) {
+    out = moe(n, outer);
+  } else {
+    tensor_in(m.hidden);
+    out = pair({"first matmul", "gated", "second matmul", "feed-forward's output"},
+               {.tokens = z.tokens,
+                .width = double(m.hidden),
+                .ffn = held(m.dense_ffn, z.tp),
+                .bias = m.mlp_bias},
+               n, outer, activation, none);
+    tensor_out();
+  }
+  residual({"norm behind the feed-forward", "dropout behind the feed-forward", "sum behind the feed-forward"}, out,
+           group({}));
+}
+
+// A gated (or plain) pair of matmuls around an activation, of one expert of each group or a dense feed-forward.
+template <class Sink>
+int Walk<Sink>::pair(const Pair& names, const FeedForwardShape& f, int in, int outer, RerunGroup own, int scores) {
+  const bool gated_pair = s.model.gated, over_tensor_ranks = f.place == WeightPlace::tensor;
+  // Biases of experts make a chain of elementwise kernels of the activation (bias, clamps, gate, score; GPT-OSS).
+  const bool chain = f.groups > 1 && s.model.moe.expert_bias;
+  // Fused, the activation is in the epilogues: of the first matmul forward, of the second one's input gradient
+  // backward. Both write what the next matmul reads, in its format; beside it the forward keeps what the backward
+  // needs.
+  const bool fused = f.part == Part::experts && f.groups > 1 && s.execution.fused_experts && !chain;
+  const double inner = gated_pair ? 2 * f.ffn : f.ffn;
+  const int first = linear({.name = names.first,
+                            .out_name = "feed-forward's first outputs",
+                            .in = in,
+                            .tokens = f.tokens,
+                            .rows = inner,
+                            .columns = f.width,
+                            .part = f.part,
+                            .role = f.role,
+                            .place = f.place,
+                            .group = outer,
+                            .gathered = over_tensor_ranks ? gathered(s.model.hidden) : 0,
+                            .groups = f.groups,
+                            .quantises_gradient = !fused});
+  if (!fused)
+    elementwise("activation", Part::activation, f.tokens * f.ffn,
+                chain        ? 24
+                : gated_pair ? 3
+                             : 2,
+                chain        ? 36
+                : gated_pair ? 5
+                             : 3,
+                chain ? 12 : 1);
+  const int act = outer != none ? outer : group({{Recompute::activation, own}});
+  const int out = tensor(names.gated, row(f.tokens, f.ffn));
+  const int half =
+      !s.kernels.fused_gate && gated_pair ? tensor("activated half", row(f.tokens, f.ffn), 0) : none;
+  record([&] {
+    return Tape::Operator{.name = "activation",
+                          .in = {first, scores},
+                          .out = {out, half},
+                          .saved = {first, scores, half},
+                          .group = act};
+  });
+  if (f.bias) vector("biases", inner + f.width, f.place, f.role, f.groups);
+  return linear({.name = names.second,
+                 .out_name = names.out,
+                 .in = out,
+                 .tokens = f.tokens,
+                 .rows = f.width,
+                 .columns = f.ffn,
+                 .part = f.part,
+                 .role = f.role,
+                 .place = f.place,
+                 .group = outer,
+                 .out_bytes = over_tensor_ranks ? split(f.width) : row(f.tokens, f.width),
+                 .partial = over_tensor_ranks ? partial() : 0,
+                 .groups = f.groups,
+                 .quantises_input = !fused});
+}
+
+}  // namespace trireme::model
