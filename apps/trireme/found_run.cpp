@@ -39,7 +39,7 @@ plan::RunSpec run_of(const sim::Setting& s, const RunPlace& place) {
 
 std::vector<plan::RefusedKey> refused_by_train(const sim::Setting& s) {
   std::vector<plan::RefusedKey> out = plan::refused_keys(s.layout);
-  const std::string format = sim::name_of(s.precision.compute);
+  const std::string format = model::name_of(s.precision.compute);
   if (const auto dtype = name_of(dtype_of(s.precision.compute)); format != dtype)
     out.push_back({"precision.compute", format, "must be float32, bfloat16 or float16"});
   for (const model::Untrainable& u : model::untrainable(s.model)) out.push_back({u.key, u.value, u.reason});

@@ -36,6 +36,8 @@ const std::map<std::string, Other> others = {
     {"sequence_parallel", {"false", "no"}},
     {"cp", {"2", "2"}},
     {"etp", {"2", "2"}},
+    {"order", {"\"tp-cp-ep-pp-dp\"", "tp-cp-ep-pp-dp"}},
+    {"expert_order", {"\"ep-etp-edp-pp\"", "ep-etp-edp-pp"}},
     {"virtual_stages", {"3", "3"}},
     {"micro_batch_group", {"5", "5"}},
     {"sharding", {"\"gradients\"", "gradients"}},

@@ -67,10 +67,10 @@ TEST(States, ExpertsWithoutTensorParallelism) {
   const model::Kernels p;
   const Piece all{.first_layer = 0, .num_layers = 8, .embed = true, .head = true};
   WeightTable whole(s, p);
-  const WeightElements one = state_bytes(whole, &all, 1, true).elements;
+  const model::WeightElements one = state_bytes(whole, &all, 1, true).elements;
   s.layout.ep = 8;
   WeightTable split(s, p);
-  const WeightElements eight = state_bytes(split, &all, 1, true).elements;
+  const model::WeightElements eight = state_bytes(split, &all, 1, true).elements;
   EXPECT_EQ(one.expert, 7.0 * 16 * 3 * 512 * 1024);  // 7 MoE layers of 16 experts of three matrices
   EXPECT_EQ(eight.expert, one.expert / 8);
   EXPECT_EQ(eight.dense, one.dense);
@@ -86,7 +86,7 @@ TEST(States, DenseAndExpertsShardOnTheirOwnMeshes) {
   const model::Kernels p;
   WeightTable weights(s, p);
   const Piece all{.first_layer = 0, .num_layers = 8, .embed = true, .head = true};
-  const WeightElements n = state_bytes(weights, &all, 1, true).elements;
+  const model::WeightElements n = state_bytes(weights, &all, 1, true).elements;
   EXPECT_DOUBLE_EQ(item(stage, "moments"), 8 * (n.dense / 8 + n.expert / 2));
   EXPECT_DOUBLE_EQ(item(stage, "gradients"), 4 * (n.dense + n.expert));
 }

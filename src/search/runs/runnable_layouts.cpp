@@ -60,7 +60,7 @@ std::optional<std::vector<plan::RunSpec>> runnable_layouts(const RunQuestion& q,
     const std::int64_t dp = q.num_ranks / pp, of_rank = q.run.batch.global_batch / dp;
     if (q.num_ranks % pp != 0 || q.run.batch.global_batch % dp != 0) continue;
     if (q.is_given("layout.dp") && given.dp != dp) continue;
-    const auto splits = q.is_given("layout.stage_layers") ? std::vector{given.stage_layers}
+    const auto splits = q.is_given("layout.stage_layers") ? std::vector<std::vector<std::int64_t>>{given.stage_layers}
                                                           : splits_of(m.num_layers, static_cast<int>(pp));
     std::vector<std::string> schedules = {given.schedule};
     if (!q.is_given("layout.schedule") && pp > 1) schedules = {"1f1b", "gpipe"};

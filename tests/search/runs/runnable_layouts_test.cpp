@@ -30,7 +30,8 @@ RunQuestion small_question(int num_ranks) {
 
 std::set<std::string> lines(const RunQuestion& q) {
   std::set<std::string> out;
-  for (const plan::RunSpec& run : *runnable_layouts(q, 1000))
+  const auto found = runnable_layouts(q, 1000);
+  for (const plan::RunSpec& run : *found)
     out.insert(fmt::format("pp {} ep {} dp {} mb {} {} {} {}", run.layout.pp, run.layout.ep, run.layout.dp,
                            run.batch.micro_batch, run.layout.schedule, run.layout.stage_layers, run.layout.all_to_all));
   return out;
@@ -55,13 +56,15 @@ TEST(RunnableLayouts, OfTwoRanks) {
 TEST(RunnableLayouts, EachIsARunThatResolves) {
   for (const int ranks : {1, 2, 3, 4, 6, 8}) {
     const RunQuestion q = small_question(ranks);
-    for (const plan::RunSpec& run : *runnable_layouts(q, 1000)) {
+    const auto found = runnable_layouts(q, 1000);
+    for (const plan::RunSpec& run : *found) {
       EXPECT_NO_THROW(plan::resolve_mesh(run, ranks));
       EXPECT_TRUE(plan::stage_layers_fit(run.layout, 4));
     }
   }
   // Three ranks: 8 sequences are no multiple of 3, so they are stages.
-  for (const plan::RunSpec& run : *runnable_layouts(small_question(3), 1000)) EXPECT_EQ(run.layout.pp, 3);
+  const auto of_three = runnable_layouts(small_question(3), 1000);
+  for (const plan::RunSpec& run : *of_three) EXPECT_EQ(run.layout.pp, 3);
   EXPECT_TRUE(runnable_layouts(small_question(5), 1000)->empty());  // more stages than layers
 }
 
