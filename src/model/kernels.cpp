@@ -23,6 +23,13 @@ void each_key(AnyKernels& p, const Use& use) {
   use("dropout", p.dropout);
   use("fused_gate", p.fused_gate);
   use("fused_norm", p.fused_norm);
+  use("wide_norm", p.wide_norm);
+  use("remakes_norm", p.remakes_norm);
+  use("remakes_activation", p.remakes_activation);
+  use("fused_score", p.fused_score);
+  use("views_of_projection", p.views_of_projection);
+  use("routing_maps", p.routing_maps);
+  use("routing_row_bytes", p.routing_row_bytes);
   use("rotated_copies", p.rotated_copies);
   use("norm_statistics", p.norm_statistics);
   use("scores_on_output", p.scores_on_output);

@@ -25,6 +25,13 @@ struct Kernels {
   bool dropout = false;           // masks of a byte an element: attention's probabilities and both residual branches
   bool fused_gate = true;         // the gated activation keeps its input; else also the activated half
   bool fused_norm = true;         // a norm keeps its input; else a float32 copy of it and the normalised input
+  bool wide_norm = false;         // a norm that is not fused keeps the normalised input in float32, too
+  bool remakes_norm = false;      // kernels behind a norm make it again from its input, instead of keeping it
+  bool remakes_activation = false;  // the second matmul makes the gated activation again from what goes into it
+  bool fused_score = true;        // the activation applies routed scores; else what it made before is kept, too
+  bool views_of_projection = false;  // values are a part of the projection's output, which stays whole for them
+  bool routing_maps = true;       // the router's choice stays as maps by token and expert
+  double routing_row_bytes = 0;   // and as numbers, for each routed row
   bool rotated_copies = true;     // queries and keys are rotated into new tensors; the projection's output goes
   bool norm_statistics = true;    // 4 bytes a token
   bool scores_on_output = false;  // routed outputs are weighted after the combine, and stay for the scores' gradient

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "model/flops.h"
+#include "model/operators.h"
 
 namespace trireme::model {
 namespace {
@@ -103,6 +104,27 @@ TEST(Description, FlopsAreReadOffTheWeights) {
   EXPECT_DOUBLE_EQ(f.router, 2 * 64 * 8);
   EXPECT_DOUBLE_EQ(f.routed_experts, 2 * 2 * 3 * 64 * 24);
   EXPECT_DOUBLE_EQ(f.shared_experts, 2 * 3 * 64 * 40);
+}
+
+// nn's fused kernels: a layer's tape keeps what its segments keep, to the byte. nn's allocator holds the latter
+// (tests/nn/memory_test.cpp).
+TEST(Description, TriremesKernelsKeepWhatItsSegmentsKeep) {
+  Described d;
+  d.kernels = find_kernels("trireme");
+  d.precision.activation_bytes = 4, d.precision.compute = ComputeFormat::float32;
+  const SegmentShape shape{.sequences = 1, .sequence_length = 512, .rows_sent = 1024, .rows_received = 1024, .local_experts = 8};
+  for (const int shared : {0, 40}) {
+    d.model.moe.shared_ffn = shared;
+    for (const int layer : {0, 1}) {
+      Bytes kept(0);
+      const auto segments = layer == 0 ? std::vector{Segment::attention, Segment::mlp}
+                                       : std::vector{Segment::attention, Segment::experts, Segment::combine};
+      for (const Segment segment : segments) kept += segment_memory(d.model, segment, layer, shape).saved;
+      EXPECT_DOUBLE_EQ(run_tape(layer_tape(d.subject(), layer)).saved, kept.value) << layer << " " << shared;
+    }
+  }
+  // The head keeps its input's gradient.
+  EXPECT_DOUBLE_EQ(run_tape(head_tape(d.subject())).saved, segment_memory(d.model, Segment::head, -1, shape).saved.value);
 }
 
 }  // namespace

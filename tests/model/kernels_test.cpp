@@ -58,7 +58,7 @@ TEST(Kernels, ComeFromTheFolder) {
     EXPECT_EQ(file, find_kernels(name)) << name;
   }
   EXPECT_THAT(kernels_names(), ::testing::IsSupersetOf({"eager", "europa", "korthikanti", "megatron", "mindspeed",
-                                                        "plain", "torchtitan"}));
+                                                        "plain", "torchtitan", "trireme", "trireme_device"}));
 }
 
 // Transformer Engine's workspaces are powers of two, cuBLAS's 8.125 MiB a thread; NCCL's group 388 MiB.

@@ -184,9 +184,9 @@ class Walk {
   Mixed grouped_attention(int normed, int layer, int outer);
   Mixed latent_attention(int normed, int layer, int outer);
   Mixed linear_mixer(int normed, int outer);
-  int core(int q, int k, int v, int layer, int outer);
+  int core(int q, int k, int v, int projection, int layer, int outer);
   void core_operators(int layer);
-  int core_tensors(int q, int k, int v, int outer);
+  int core_tensors(int q, int k, int v, int projection, int outer);
   int exchanged(int out, double bytes, int group);
   void compressed_keys(int layer);
   void tensor_in(double width);

@@ -17,7 +17,9 @@ void Walk<Sink>::attention_block(int layer) {
                       .in = stream,
                       .tokens = z.split_tokens,
                       .width = D,
-                      .group = outer != none ? outer : group({{Recompute::norm, first_norm}})});
+                      .group = outer != none               ? outer
+                               : s.kernels.remakes_norm ? int{first_norm}
+                                                        : group({{Recompute::norm, first_norm}})});
   const Mixed mixed = mixer == Mixer::linear                          ? linear_mixer(n, outer)
                       : m.attention.kind == AttentionKind::latent ? latent_attention(n, layer, outer)
                                                                   : grouped_attention(n, layer, outer);
@@ -154,7 +156,7 @@ typename Walk<Sink>::Mixed Walk<Sink>::grouped_attention(int n, int layer, int o
                           .group = outer,
                           .backward_workspace = s.kernels.rotated_copies ? full((heads + kv) * d) : 0};
   });
-  return {core(q, k, v, layer, outer), D};
+  return {core(q, k, v, qkv, layer, outer), D};
 }
 
 // Keys and the weights that compress them, a position table and a norm, and the same of an index. Layers with an index
@@ -256,7 +258,7 @@ typename Walk<Sink>::Mixed Walk<Sink>::latent_attention(int n, int layer, int ou
   if (a.output_gate) matrix("output gate", heads * v, D, WeightPlace::tensor, WeightRole::attention);
   if (a.sinks) vector("sinks", heads, WeightPlace::tensor, WeightRole::attention);
   compressed_keys(layer);
-  return {core(q, k, values, layer, outer), gathered_width};
+  return {core(q, k, values, none, layer, outer), gathered_width};
 }
 
 // Mamba-2 or a gated delta net: the projection of the input, what the convolution gives, and the mixed output, which
@@ -304,11 +306,11 @@ typename Walk<Sink>::Mixed Walk<Sink>::linear_mixer(int n, int outer) {
           D};
 }
 
-// Queries, keys and values to the attention's output.
+// Queries, keys and values to the attention's output; `projection`: what values may be a view of.
 template <class Sink>
-int Walk<Sink>::core(int q, int k, int v, int layer, int outer) {
+int Walk<Sink>::core(int q, int k, int v, int projection, int layer, int outer) {
   if constexpr (Sink::operators) core_operators(layer);
-  if constexpr (Sink::tensors) return core_tensors(q, k, v, outer);
+  if constexpr (Sink::tensors) return core_tensors(q, k, v, projection, outer);
   return 0;
 }
 
@@ -350,7 +352,7 @@ void Walk<Sink>::core_operators(int layer) {
 }
 
 template <class Sink>
-int Walk<Sink>::core_tensors(int q, int k, int v, int outer) {
+int Walk<Sink>::core_tensors(int q, int k, int v, int projection, int outer) {
   const AttentionSpec& a = s.model.attention;
   const double heads = held(a.num_heads, z.tp), bytes = full(heads * a.value_dim());
   const int in_core = outer != none ? outer : group({{Recompute::core_attention, RerunGroup::core_attention}});
@@ -362,7 +364,7 @@ int Walk<Sink>::core_tensors(int q, int k, int v, int outer) {
           .name = "attention",
           .in = {q, k, v},
           .out = {out, lse},
-          .saved = {q, k, v, out, lse},
+          .saved = {q, k, s.kernels.views_of_projection && projection != none ? projection : v, out, lse},
           .group = in_core,
           .backward_workspace = bytes_of(q) / element * s.kernels.attention_workspace_bytes};
     });

@@ -49,7 +49,7 @@ void Walk<Sink>::head(bool own_matrix) {
                             .out = {loss, gradient},
                             .saved = {gradient},
                             .has_weight = false,
-                            .forward_workspace = chunk * rows * (element + 4) + collected};
+                            .forward_workspace = chunk * rows * (element < 4 ? element + 4 : element) + collected};
     });
   }
   const int logits = tensor("logits", row(T, rows));

@@ -17,7 +17,8 @@ typename Walk<Sink>::Routed Walk<Sink>::route(int n, double width, int outer) {
   memory("scores and selection", Part::router, OperatorPass::forward, 20 * R * experts, 15);
   memory("scores and selection", Part::router, OperatorPass::input_gradient, 16 * R * experts, 10);
   const int logits = tensor("router logits", all), scores = tensor("router scores", all),
-            probs = tensor("router probabilities", all), map = tensor("routing map", R * experts, 0);
+            probs = tensor("router probabilities", all),
+            map = tensor("routing map", s.kernels.routing_maps ? R * experts : 0, 0);
   record([&] {
     return Tape::Operator{.name = "router", .in = {n}, .out = {logits}, .saved = {n}, .group = outer};
   });
@@ -48,7 +49,8 @@ typename Walk<Sink>::Routed Walk<Sink>::route(int n, double width, int outer) {
   const int permute = outer != none ? outer : group({{Recompute::permute, permutation}});
   const int rows = tensor("permuted rows", row(z.rows_sent, width)),
             row_scores = tensor("permuted scores", z.rows_sent * 4),
-            places = tensor("places of rows", R * (2 * experts + 1) * 4, 0);
+            places = tensor("places of rows", (s.kernels.routing_maps ? R * (2 * experts + 1) * 4 : 0) +
+                                                  z.rows_sent * s.kernels.routing_row_bytes, 0);
   record([&] {
     return Tape::Operator{.name = "permute",
                           .in = {source, probs},

@@ -16,7 +16,10 @@ void Walk<Sink>::feed_forward_block(int layer) {
                       .in = stream,
                       .tokens = z.split_tokens,
                       .width = double(m.hidden),
-                      .group = group({{Recompute::norm, second_norm}})});
+                      // A shared expert gets it from outside of the router's kernels: then it stays.
+                      .group = s.kernels.remakes_norm && !(is_moe && m.moe.shared_ffn > 0)
+                                   ? int{second_norm}
+                                   : group({{Recompute::norm, second_norm}})});
   int out = none;
   if (is_moe) {
     out = moe(n, outer);
@@ -67,15 +70,19 @@ int Walk<Sink>::pair(const Pair& names, const FeedForwardShape& f, int in, int o
                 : gated_pair ? 5
                              : 3,
                 chain ? 12 : 1);
-  const int act = outer != none ? outer : group({{Recompute::activation, own}});
+  const int act = outer != none                    ? outer
+                  : s.kernels.remakes_activation ? int{own}
+                                                 : group({{Recompute::activation, own}});
   const int out = tensor(names.gated, row(f.tokens, f.ffn));
   const int half =
       !s.kernels.fused_gate && gated_pair ? tensor("activated half", row(f.tokens, f.ffn), 0) : none;
+  const int unscored =
+      !s.kernels.fused_score && scores != none ? tensor("activated, before its score", row(f.tokens, f.ffn), 0) : none;
   record([&] {
     return Tape::Operator{.name = "activation",
                           .in = {first, scores},
-                          .out = {out, half},
-                          .saved = {first, scores, half},
+                          .out = {out, half, unscored},
+                          .saved = {first, scores, half, unscored},
                           .group = act};
   });
   if (f.bias) vector("biases", inner + f.width, f.place, f.role, f.groups);

@@ -184,7 +184,8 @@ int Walk<Sink>::norm_tensors(const Norm& n) {
     });
     return out;
   }
-  const int wide = tensor("norm's float32 input", bytes / element * 4), scaled = tensor("normalised", bytes);
+  const int wide = tensor("norm's float32 input", bytes / element * 4),
+            scaled = tensor("normalised", s.kernels.wide_norm ? bytes / element * 4 : bytes);
   record([&] { return Tape::Operator{.name = n.name, .in = {in}, .out = {wide}, .group = n.group}; });
   record([&] {
     return Tape::Operator{
