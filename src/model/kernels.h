@@ -69,7 +69,8 @@ struct Kernels {
   bool operator==(const Kernels&) const = default;
 };
 
-// Those that come with the program (docs/memory.md): plain, eager, megatron, torchtitan, mindspeed, korthikanti, europa.
+// Those that come with the program (docs/memory.md): plain, eager, megatron, torchtitan, mindspeed, korthikanti, europa,
+// trireme, trireme_device.
 // ConfigError (key kernels) for another name.
 Kernels find_kernels(const std::string& name);
 std::vector<std::string> kernels_names();
