@@ -87,7 +87,8 @@ TEST(Description, OperatorsKnowTheirSegments) {
     if (op.part == Part::router) {
       EXPECT_EQ(op.segment, Segment::attention) << op.what;
     }
-    const bool shared = std::string(op.what).starts_with("shared");
+    const bool shared = op.segment == Segment::shared;
+    EXPECT_TRUE(!std::string(op.what).starts_with("shared") || shared) << op.what;
     const bool weights = op.part == Part::experts && op.pass == OperatorPass::weight_gradient;
     if (op.kind == OperatorKind::matmul) {
       EXPECT_EQ(op.apart, shared || weights) << op.what;
@@ -117,9 +118,8 @@ TEST(Description, TriremesKernelsKeepWhatItsSegmentsKeep) {
     d.model.moe.shared_ffn = shared;
     for (const int layer : {0, 1}) {
       Bytes kept(0);
-      const auto segments = layer == 0 ? std::vector{Segment::attention, Segment::mlp}
-                                       : std::vector{Segment::attention, Segment::experts, Segment::combine};
-      for (const Segment segment : segments) kept += segment_memory(d.model, segment, layer, shape).saved;
+      for (const Segment segment : computing_segments(d.model, layer))
+        kept += segment_memory(d.model, segment, layer, shape).saved;
       EXPECT_DOUBLE_EQ(run_tape(layer_tape(d.subject(), layer)).saved, kept.value) << layer << " " << shared;
     }
   }

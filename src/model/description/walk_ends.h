@@ -20,8 +20,12 @@ void Walk<Sink>::head(bool own_matrix) {
   segment = Segment::head;
   const double T = z.tokens, D = s.model.hidden, rows = vocabulary_rows(s.model, s.kernels, z.tp), hidden = split(D);
   const int x = tensor("last hidden state", hidden);
-  const int n = norm({.name = "final norm", .out_name = "normed hidden state", .in = x, .tokens = z.split_tokens,
-                      .width = D});
+  // Kernels that make norms again run this one chunk by chunk.
+  const bool normed_in_chunks = s.kernels.loss == LossKind::chunked && s.kernels.remakes_norm;
+  const Norm last{.name = "final norm", .out_name = "normed hidden state", .in = x, .tokens = z.split_tokens, .width = D};
+  norm_weight(last.name, D);
+  norm_operator(last.name, last.tokens * D);
+  const int n = normed_in_chunks ? x : norm_tensors(last);
   if (own_matrix)
     weight("head", rows, D, WeightKind::table, WeightPlace::tensor, WeightRole::head, true, true);
   if constexpr (Sink::operators) {

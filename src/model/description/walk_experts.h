@@ -94,8 +94,8 @@ int Walk<Sink>::moe(int n, int outer) {
   const double between = two_steps ? 2 * row(z.rows_sent, width) : 0;
 
   const Routed sent = route(n, width, outer);
-  // These kernels run it before the dispatch is issued.
-  segment = Segment::experts;
+  // Before the dispatch on the tape: these kernels run it before the message is issued.
+  segment = Segment::shared;
   int shared = none;
   if (m.shared_ffn > 0) shared = shared_expert(n, outer);
   if (m.shared_gate)

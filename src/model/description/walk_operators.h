@@ -180,7 +180,9 @@ int Walk<Sink>::norm_tensors(const Norm& n) {
   const int stat = s.kernels.norm_statistics ? tensor("norm statistics", n.tokens * 4, 0) : none;
   if (s.kernels.fused_norm && s.kernels.remakes_norm) {
     // What is made again starts from the statistics.
-    record([&] { return Tape::Operator{.name = "norm statistics", .in = {in}, .out = {stat}}; });
+    record([&] {
+      return Tape::Operator{.name = "norm statistics", .in = {in}, .out = {stat}, .passes_gradient = true};
+    });
     record([&] {
       return Tape::Operator{.name = n.name, .in = {in, stat}, .out = {out}, .saved = {in, stat}, .group = n.group};
     });
