@@ -28,6 +28,7 @@ void each_key(AnyKernels& p, const Use& use) {
   use("remakes_activation", p.remakes_activation);
   use("fused_score", p.fused_score);
   use("views_of_projection", p.views_of_projection);
+  use("rotation_kept_bytes", p.rotation_kept_bytes);
   use("routing_maps", p.routing_maps);
   use("routing_row_bytes", p.routing_row_bytes);
   use("rotated_copies", p.rotated_copies);

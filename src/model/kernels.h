@@ -30,6 +30,7 @@ struct Kernels {
   bool remakes_activation = false;  // the second matmul makes the gated activation again from what goes into it
   bool fused_score = true;        // the activation applies routed scores; else what it made before is kept, too
   bool views_of_projection = false;  // values are a part of the projection's output, which stays whole for them
+  double rotation_kept_bytes = 0;  // sines and cosines that stay: a token and element of a head
   bool routing_maps = true;       // the router's choice stays as maps by token and expert
   double routing_row_bytes = 0;   // and as numbers, for each routed row
   bool rotated_copies = true;     // queries and keys are rotated into new tensors; the projection's output goes

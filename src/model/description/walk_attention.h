@@ -149,10 +149,13 @@ typename Walk<Sink>::Mixed Walk<Sink>::grouped_attention(int n, int layer, int o
     });
   }
   const int q = tensor("queries", full(heads * d)), k = tensor("keys", full(kv * d)), v = tensor("values", full(kv * dv));
+  const double angle_bytes = s.kernels.rotation_kept_bytes * z.tokens * d;
+  const int angles = angle_bytes > 0 ? tensor("sines and cosines", angle_bytes, 0) : none;
   record([&] {
     return Tape::Operator{.name = "rotation",
                           .in = {source},
-                          .out = {q, k, v},
+                          .out = {q, k, v, angles},
+                          .saved = {angles},
                           .group = outer,
                           .backward_workspace = s.kernels.rotated_copies ? full((heads + kv) * d) : 0};
   });
