@@ -130,7 +130,8 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
   if (probed)
     stack.profile.devices.push_back({.device = platform.device.name, .values = platform::efficiency_of_curves(found)});
   // A probed machine is measured with trireme on it, which has no driver's contexts on a CPU and no stack's buffers.
-  model::Kernels kernels = probed && o.stack.empty() ? model::Kernels{} : search::kernels_of(stack.entry);
+  model::Kernels kernels = probed && o.stack.empty() ? model::find_kernels(host ? "trireme" : "trireme_device")
+                                                     : search::kernels_of(stack.entry);
   if (!given.kernels.empty())
     kernels = is_path(given.kernels) ? model::load_kernels(given.kernels) : model::find_kernels(given.kernels);
 
@@ -157,7 +158,7 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
   if (host && o.precision.empty() && std::ranges::none_of(o.set, says_precision))
     assume("float32, as trireme computes on a CPU (--precision)");
   if (probed && o.stack.empty())
-    assume("memory of a plain framework (--stack)");
+    assume(fmt::format("kernels as {} has them (--set kernels=, --stack)", kernels.name));
   else if (o.stack.empty() && !stack.entry.empty())
     assume(fmt::format("software that behaves like {} (--stack)", stack.entry));
   if (probed)
