@@ -98,7 +98,9 @@ void search_runnable(const Options& o, plan::RunSpec run, const ChosenQuestion& 
 void estimate_run(plan::RunSpec run, Options& o, const Context& context) {
   QuestionOptions& q = o.layout.question;
   q.devices = o.ranks > 0 ? o.ranks : world_of(run.layout);
-  q.set = {fmt::format("precision.compute={}", name_of(compute_of(run)))};
+  q.set = {fmt::format("precision.compute={}", name_of(compute_of(run))),
+           fmt::format("batch.sequence_length={}", run.batch.sequence_length),
+           fmt::format("batch.global_batch={}", run.batch.global_batch)};
   if (q.platform.empty()) q.platform = run.platform.string();
   if (q.platform.empty())
     throw ConfigError({.file = run.file, .key = "platform", .value = "", .allowed = "is missing: --platform, a file or a name"});
@@ -168,6 +170,8 @@ void plan_command(Options& o, const Context& context) {
   if (of_model) refuse_options({{"--search", o.search}}, "", "is for a run's file: --model searches by itself");
   o.layout.question.set = o.set;
   if (of_model) return search_model(o, context);
+  if (std::string& platform = o.layout.question.platform; !platform.empty())
+    platform = platform_file(platform, context).string();
   std::vector<std::string> of_run;
   for (const std::string& set : o.set)
     if (!o.search || !belongs_to_question(set)) of_run.push_back(set);
