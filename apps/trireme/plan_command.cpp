@@ -87,6 +87,13 @@ void plan_run(const plan::RunSpec& run, const Options& o) {
 void search_runnable(const Options& o, plan::RunSpec run, const ChosenQuestion& chosen,
                      const platform::PlatformSpec& platform) {
   const LayoutPlanOptions& l = o.layout;
+  if (platform.device.gemm.empty()) {
+    // Without curves there are no prices of segments: the search's own are taken.
+    model::refuse_untrainable(run.model, run.file);
+    ChosenQuestion held = chosen;
+    search::hold_to_runnable(held.question);
+    return plan_question(l, held);
+  }
   refuse_options({{"--csv", !l.csv.empty()}, {"--pareto", l.pareto}}, "", "not with --runnable, which estimates no layout");
   const sim::Setting& s = chosen.question.base;
   run.layout = s.layout, run.batch = s.batch;
@@ -126,12 +133,12 @@ void search_run(plan::RunSpec run, Options& o, const Context& context) {
   const platform::PlatformSpec platform = choose_platform(q.platform, run);
   if (!q.platform.empty()) run.platform = std::filesystem::absolute(q.platform).lexically_normal();
   const ChosenQuestion chosen = choose_question(q, context, run.model, platform);
-  if (o.runnable) return search_runnable(o, run, chosen, platform);
   o.layout.as_run = [&](const sim::Setting& s) {
     plan::RunSpec out = run;
     out.layout = s.layout, out.batch = s.batch;
     return out;
   };
+  if (o.runnable) return search_runnable(o, run, chosen, platform);
   plan_question(o.layout, chosen);
 }
 
@@ -149,12 +156,12 @@ void search_model(Options& o, const Context& context) {
                        .platform = file,
                        .device = platform.device.kind == "cpu" ? "cpu" : "cuda",
                        .data = o.data};
+  o.layout.as_run = [&](const sim::Setting& s) { return run_of(s, place); };
   if (o.runnable) {
     plan::RunSpec run = run_of(chosen.question.base, place);
     run.file = o.layout.out;
     return search_runnable(o, run, chosen, platform);
   }
-  o.layout.as_run = [&](const sim::Setting& s) { return run_of(s, place); };
   plan_question(o.layout, chosen);
 }
 

@@ -290,6 +290,16 @@ class Runnable(Case):
         for text in ("layouts that trireme train executes", "The best of fewer ranks", "Predicted step", "Written to found.toml"):
             self.assertIn(text, out.stdout)
 
+    def test_on_a_data_sheet_the_search_s_estimate_is_taken(self):
+        plan = self.plan("--model", "quickstart", "--platform", "dgx_h100", "--devices", 8, "--sequence", 256, "--global-batch", 64,
+                         "--runnable")
+        self.assertTrue(plan["feasible"])
+        self.assertEqual((plan["layout"]["tp"], plan["layout"]["sharding"], plan["unrunnable"]), (1, "none", []))
+        # 46.7 billion parameters with their states replicated: 47e9 * (2 + 4 + 4 + 8) bytes over at most 16 stages and experts
+        large = self.plan("--model", "mixtral_8x7b", "--platform", "dgx_h100", "--devices", 2, "--runnable")
+        self.assertFalse(large["feasible"])
+        self.assertIn("needs", large["reasons"][0])
+
     def test_what_does_not_go_together(self):
         self.assertIn("layout.tp = 2: must be 1 in a training run", self.refused("plan", *self.model, "--set", "layout.tp=2"))
         self.assertIn("cannot write", self.refused("plan", *self.model, "--out", self.folder / "missing" / "r.toml"))
