@@ -14,6 +14,7 @@
 #include "plan/layout_keys.h"
 #include "plan/run_spec.h"
 #include "platform/platform_file.h"
+#include "search/layouts/given_layout.h"
 #include "trireme/commands.h"
 #include "trireme/found_run.h"
 #include "trireme/layout_plan.h"
@@ -61,6 +62,17 @@ int number_of_ranks(const plan::RunSpec& run) {
   return static_cast<int>(std::min<std::int64_t>(ranks, INT32_MAX));
 }
 
+// All ranks of a layout whose data-parallel degree is known; else with the fewest that its experts need.
+int world_of(const plan::LayoutSpec& l) {
+  const std::int64_t ranks = std::int64_t{l.pp} * l.tp * l.cp * (l.dp > 0 ? l.dp : std::max(1, l.ep * l.etp / (l.tp * l.cp)));
+  return static_cast<int>(std::min<std::int64_t>(ranks, INT32_MAX));
+}
+
+// No machine has rates of float64: those of float32 are taken.
+DType compute_of(const plan::RunSpec& run) {
+  return run.device.dtype == DType::float64 ? DType::float32 : run.device.dtype;
+}
+
 void plan_run(const plan::RunSpec& run, const Options& o) {
   model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
   const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run));
@@ -75,11 +87,33 @@ void plan_run(const plan::RunSpec& run, const Options& o) {
 void search_runnable(const Options& o, plan::RunSpec run, const ChosenQuestion& chosen,
                      const platform::PlatformSpec& platform) {
   const LayoutPlanOptions& l = o.layout;
+  if (platform.device.gemm.empty()) {
+    // Without curves there are no prices of segments: the search's own are taken.
+    model::refuse_untrainable(run.model, run.file);
+    ChosenQuestion held = chosen;
+    search::hold_to_runnable(held.question);
+    return plan_question(l, held);
+  }
   refuse_options({{"--csv", !l.csv.empty()}, {"--pareto", l.pareto}}, "", "not with --runnable, which estimates no layout");
   const sim::Setting& s = chosen.question.base;
   run.layout = s.layout, run.batch = s.batch;
   plan_runnable({.run = std::move(run), .num_ranks = s.num_devices, .given = chosen.question.given}, chosen, platform,
                 {.output = output_of(o), .out = l.out, .top = l.top, .threads = l.threads});
+}
+
+// What train can't execute has no plan of segments: it is estimated as a search estimates a layout that is all given.
+void estimate_run(plan::RunSpec run, Options& o, const Context& context) {
+  QuestionOptions& q = o.layout.question;
+  q.devices = o.ranks > 0 ? o.ranks : world_of(run.layout);
+  q.set = {fmt::format("precision.compute={}", name_of(compute_of(run))),
+           fmt::format("batch.sequence_length={}", run.batch.sequence_length),
+           fmt::format("batch.global_batch={}", run.batch.global_batch)};
+  if (q.platform.empty()) q.platform = run.platform.string();
+  if (q.platform.empty())
+    throw ConfigError({.file = run.file, .key = "platform", .value = "", .allowed = "is missing: --platform, a file or a name"});
+  ChosenQuestion chosen = choose_question(q, context, run.model);
+  chosen.question = search::given_layout(run, static_cast<int>(q.devices), std::move(chosen.question));
+  plan_question(o.layout, chosen);
 }
 
 // Of a run's file: its model, data and batch stay. Keys of the layout that the command line gives are kept; those of the
@@ -90,23 +124,21 @@ void search_run(plan::RunSpec run, Options& o, const Context& context) {
                   {"--global-batch", q.global_batch > 0}, {"--data", !o.data.empty()}},
                  run.file, "the run's file says that; --ranks and --set change it");
   q.devices = o.ranks > 0 ? o.ranks : number_of_ranks(run);
-  // No machine has rates of float64: layouts are compared by those of float32.
-  const DType compute = run.device.dtype == DType::float64 ? DType::float32 : run.device.dtype;
   q.set = {fmt::format("batch.sequence_length={}", run.batch.sequence_length),
            fmt::format("batch.global_batch={}", run.batch.global_batch),
-           fmt::format("precision.compute={}", name_of(compute)),
+           fmt::format("precision.compute={}", name_of(compute_of(run))),
            fmt::format("layout.bucket_MiB={}", run.layout.bucket_MiB)};
   for (const std::string& set : o.set)
     if (belongs_to_question(set)) q.set.push_back(set);
   const platform::PlatformSpec platform = choose_platform(q.platform, run);
   if (!q.platform.empty()) run.platform = std::filesystem::absolute(q.platform).lexically_normal();
   const ChosenQuestion chosen = choose_question(q, context, run.model, platform);
-  if (o.runnable) return search_runnable(o, run, chosen, platform);
   o.layout.as_run = [&](const sim::Setting& s) {
     plan::RunSpec out = run;
     out.layout = s.layout, out.batch = s.batch;
     return out;
   };
+  if (o.runnable) return search_runnable(o, run, chosen, platform);
   plan_question(o.layout, chosen);
 }
 
@@ -124,12 +156,12 @@ void search_model(Options& o, const Context& context) {
                        .platform = file,
                        .device = platform.device.kind == "cpu" ? "cpu" : "cuda",
                        .data = o.data};
+  o.layout.as_run = [&](const sim::Setting& s) { return run_of(s, place); };
   if (o.runnable) {
     plan::RunSpec run = run_of(chosen.question.base, place);
     run.file = o.layout.out;
     return search_runnable(o, run, chosen, platform);
   }
-  o.layout.as_run = [&](const sim::Setting& s) { return run_of(s, place); };
   plan_question(o.layout, chosen);
 }
 
@@ -145,6 +177,8 @@ void plan_command(Options& o, const Context& context) {
   if (of_model) refuse_options({{"--search", o.search}}, "", "is for a run's file: --model searches by itself");
   o.layout.question.set = o.set;
   if (of_model) return search_model(o, context);
+  if (std::string& platform = o.layout.question.platform; !platform.empty())
+    platform = platform_file(platform, context).string();
   std::vector<std::string> of_run;
   for (const std::string& set : o.set)
     if (!o.search || !belongs_to_question(set)) of_run.push_back(set);
@@ -157,6 +191,7 @@ void plan_command(Options& o, const Context& context) {
     return plan_published(o.layout, run, context);
   }
   if (o.search) return search_run(run, o, context);
+  if (!plan::refused_keys(run.layout).empty() || !model::untrainable(run.model).empty()) return estimate_run(run, o, context);
   plan_run(run, o);
 }
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.h"
-#include "search/layouts/question_table.h"
+#include "search/layouts/given_layout.h"
 
 namespace trireme::apps {
 
@@ -31,7 +31,7 @@ ChosenQuestion choose_published(const plan::RunSpec& run, const std::string& sta
              : set);
   }
   ChosenQuestion chosen = choose_question(o, context, run.model);
-  chosen.question = search::published_question(run, std::move(chosen.question));
+  chosen.question = search::given_layout(run, p.devices, std::move(chosen.question));
   // What the file says is not assumed here.
   std::erase_if(chosen.assumptions,
                 [](const std::string& a) { return a.starts_with("a global batch") || a.starts_with("sequences of"); });

@@ -81,7 +81,7 @@ ChosenStack find_stack(const std::string& given, const Context& context) {
 }  // namespace
 
 fs::path platform_file(const std::string& given, const Context& context) {
-  if (is_path(given)) return given;
+  if (is_path(given) || fs::is_regular_file(given)) return given;
   const fs::path folder = config_folder(context) / "platforms";
   const fs::path file = folder / (given + ".toml");
   if (!fs::exists(file)) no_such("--platform", given, names_in(folder));

@@ -26,6 +26,7 @@ struct Candidates {
   std::vector<plan::RunSpec> runs;
   double layouts = 0;  // that were to choose from
   bool all = true;     // every one of them is in `runs`
+  std::vector<std::string> reasons;  // why none fits, where the bounds say so
 };
 
 // The best by bounds, as runs.
@@ -33,7 +34,7 @@ Candidates by_bounds(const search::RunQuestion& q, ChosenQuestion chosen, const 
   search::hold_to_runnable(chosen.question);
   const search::SearchResult found =
       search::search_layouts(chosen.question, {.top = o.top, .threads = o.threads, .progress = show_progress});
-  Candidates out{.layouts = found.layouts, .all = false};
+  Candidates out{.layouts = found.layouts, .all = false, .reasons = found.reasons};
   for (const search::Estimate& e : found.best) {
     plan::RunSpec run = q.run;
     run.layout = e.setting.layout;
@@ -97,6 +98,19 @@ std::string found_text(const Candidates& candidates, const std::vector<PricedRun
   return out + "\nThe best of fewer ranks on this host\n" + others.text();
 }
 
+void say_that_nothing_fits(const Candidates& candidates, const search::RunQuestion& q, const RunnableOptions& o) {
+  if (!o.out.empty())
+    throw ConfigError({.key = "--out", .value = o.out, .allowed = "no layout fits: there is none to write"});
+  if (o.output.json) {
+    const json j = {{"feasible", false}, {"reasons", candidates.reasons}, {"search", {{"layouts", candidates.layouts}}}};
+    std::fputs((j.dump(1) + "\n").c_str(), stdout);
+    return;
+  }
+  std::string text = fmt::format("No layout of {} ranks that trireme train executes fits.\n", q.num_ranks);
+  for (const std::string& reason : candidates.reasons) text += "  " + reason + "\n";
+  std::fputs(text.c_str(), stdout);
+}
+
 }  // namespace
 
 void plan_runnable(const search::RunQuestion& q, const ChosenQuestion& chosen, const platform::PlatformSpec& platform,
@@ -112,6 +126,7 @@ void plan_runnable(const search::RunQuestion& q, const ChosenQuestion& chosen, c
   } else {
     candidates = by_bounds(q, chosen, o);
   }
+  if (candidates.runs.empty() && !candidates.reasons.empty()) return say_that_nothing_fits(candidates, q, o);
   if (candidates.runs.empty())
     throw ConfigError({.file = q.run.file,
                        .key = "ranks",

@@ -99,8 +99,11 @@ class Plan(Case):
         self.assertIn('dtype = "bfloat16"', text)
         for key, value in {"micro_batch": plan["layout"]["micro_batch"], **plan["batch"]}.items():
             self.assertIn(f"\n{key} = {value}\n", text)
-        # It is read; what train refuses first is said.
-        self.assertIn("train", self.refused("plan", "found.toml"))
+        # Planning the file estimates the same layout.
+        again = self.plan("found.toml")
+        self.assertAlmostEqual(again["step_s"], plan["step_s"], delta=1e-9 * plan["step_s"])
+        self.assertEqual(again["layout"], plan["layout"])
+        self.assertEqual(again["unrunnable"], plan["unrunnable"])
         out = self.trireme("plan", *MOE, "--set", "layout.tp=2", "layout.pp=1")
         self.assertIn("trireme train can't run: ", out.stdout)
         self.assertIn("layout.tp = 2 (must be 1)", out.stdout)
@@ -286,6 +289,16 @@ class Runnable(Case):
         self.assertEqual(out.returncode, 0, out.stderr)
         for text in ("layouts that trireme train executes", "The best of fewer ranks", "Predicted step", "Written to found.toml"):
             self.assertIn(text, out.stdout)
+
+    def test_on_a_data_sheet_the_search_s_estimate_is_taken(self):
+        plan = self.plan("--model", "quickstart", "--platform", "dgx_h100", "--devices", 8, "--sequence", 256, "--global-batch", 64,
+                         "--runnable")
+        self.assertTrue(plan["feasible"])
+        self.assertEqual((plan["layout"]["tp"], plan["layout"]["sharding"], plan["unrunnable"]), (1, "none", []))
+        # 46.7 billion parameters with their states replicated: 47e9 * (2 + 4 + 4 + 8) bytes over at most 16 stages and experts
+        large = self.plan("--model", "mixtral_8x7b", "--platform", "dgx_h100", "--devices", 2, "--runnable")
+        self.assertFalse(large["feasible"])
+        self.assertIn("needs", large["reasons"][0])
 
     def test_what_does_not_go_together(self):
         self.assertIn("layout.tp = 2: must be 1 in a training run", self.refused("plan", *self.model, "--set", "layout.tp=2"))

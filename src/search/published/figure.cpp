@@ -3,15 +3,10 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "base/errors.h"
 #include "model/flops.h"
-#include "plan/layout_keys.h"
 #include "search/layouts/exact.h"
-#include "search/layouts/layout_rules.h"
-#include "search/layouts/question_table.h"
 #include "sim/estimate/step_bound.h"
 
 namespace trireme::search {
@@ -79,24 +74,6 @@ const char* name_of(BeyondBound b) {
 }
 
 }  // namespace
-
-Question published_question(const plan::RunSpec& run, Question q) {
-  const auto fail = [&](const char* key, std::string value, std::string allowed) {
-    throw ConfigError({.file = run.file, .key = key, .value = std::move(value), .allowed = std::move(allowed)});
-  };
-  TRIREME_CHECK(run.published, "{} has no published figure", run.file);
-  sim::Setting& s = q.base;
-  s.layout = run.layout, s.batch = run.batch, s.num_devices = run.published->devices;
-  const auto& known = priced_patterns();
-  if (std::find(known.begin(), known.end(), s.layout.all_to_all) == known.end())
-    fail("layout.all_to_all", s.layout.all_to_all,
-         fmt::format("one of {}: nothing else is priced", fmt::join(known, ", ")));
-  if (s.layout.dp == 0) s.layout.dp = data_degree(s);
-  for (const std::string& broken : broken_rules(s)) fail("layout", fmt::format("{} devices", s.num_devices), broken);
-  for (const plan::LayoutKey& key : plan::layout_keys()) q.given.insert("layout." + key.name);
-  for (const char* key : {"batch.micro_batch", "batch.global_batch", "batch.sequence_length"}) q.given.insert(key);
-  return q;
-}
 
 Figure evaluate_figure(const plan::RunSpec& run, const Question& q) {
   const plan::PublishedSpec& p = *run.published;

@@ -31,13 +31,9 @@ struct Figure {
   bool in_range() const { return low > 0 && predicted >= low && predicted <= high; }
 };
 
-// `question`: the run's setting with the target, everything given (published_question). ConfigError where the layout
+// `question`: the run's setting with the target, everything given (given_layout). ConfigError where the layout
 // breaks a rule.
 Figure evaluate_figure(const plan::RunSpec& run, const Question& question);
-
-// The run as a question with nothing left open: `base` has the model, precision, load and execution, and the target.
-// ConfigError for a pattern without a price, or a number of devices that the layout does not make up.
-Question published_question(const plan::RunSpec& run, Question base);
 
 nlohmann::json to_json(const std::vector<Figure>& figures);
 std::string to_text(const std::vector<Figure>& figures);

@@ -1,5 +1,7 @@
 #include "search/published/figure.h"
 
+#include "search/layouts/given_layout.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -28,7 +30,7 @@ Question question_of(const plan::RunSpec& run) {
   q.base = read_question(run.model, run.published->devices, keys).setting;
   q.target = make_target(platform::load_platform(run.platform), {}, "", model::find_kernels(memory),
                          q.base.precision.compute);
-  return published_question(run, q);
+  return given_layout(run, run.published->devices, q);
 }
 
 Figure figure_of(const std::string& file, const std::vector<std::string>& overrides = {}) {
