@@ -197,6 +197,17 @@ TEST(Rehearsal, RunsThePlansMessagesAndTakesAtLeastThePricedTime) {
   });
 }
 
+TEST(Rehearsal, RefusesAPlanOfChunks) {
+  const plan::RunSpec run = double_run();
+  const plan::Mesh mesh{.pp = 1, .dp = 1, .ep = 1};
+  plan::Plan plan = plan::make_training_plan(run, mesh);
+  plan.grain = plan::Grain::chunk;
+  const plan::Costs costs{.stages = {{}}};
+  const auto errors = testing::collect_mesh_errors(
+      mesh, [&](int rank, comm::Communicator& communicator) { StageRuntime(run, plan, communicator, rank, costs); });
+  EXPECT_THAT(testing::text_of(errors[0]), HasSubstr("a plan of chunks is priced and simulated, never executed"));
+}
+
 // Rows that nobody filled, tails of a grouped product, a message's buffer: whatever is read before it is written is NaN.
 TEST(Memory, NothingIsReadBeforeItIsWritten) {
   for (const DType dtype : {DType::float32, DType::float64}) {
