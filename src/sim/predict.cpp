@@ -4,6 +4,7 @@
 
 #include "model/parameters.h"
 #include "sim/actual_load.h"
+#include "sim/core_sharing.h"
 #include "sim/exchange_phases.h"
 #include "sim/memory_cost.h"
 #include "sim/price.h"
@@ -17,10 +18,11 @@ SimulateOptions simulate_options(const plan::RunSpec& run, const platform::Platf
   if (platform.device.kind != "cpu") return out;  // devices of their own: nothing is shared
   out.cores = platform.host.cores;
   out.communication_core_share = platform.framework.communication_core_share;
-  for (const platform::BusyTable& table : platform.host.busy)
-    if (!out.busy || table.threads == out.threads) out.busy = &table;
+  out.busy = busy_table(platform.host, out.threads);
   out.every_rank = true;
   if (!platform.host.noise.factor.empty()) out.noise = &platform.host.noise;
+  const int ranks = out.ranks_per_host > 0 ? std::min(out.ranks_per_host, mesh.world()) : mesh.world();
+  if (out.noise && out.busy) out.noise_stretch = noise_stretch(*out.busy, *out.noise, ranks);
   return out;
 }
 

@@ -82,7 +82,7 @@ class Pricer {
       parts.push_back(explain_operator(op, curves_));
       sum += parts.back().seconds;
     }
-    const double factor = segment_factor(curves_, run_.model, a.segment, a.layer, a.pass);
+    const double factor = segment_factor(curves_, run_.model, a.segment, a.layer, a.pass, shape_);
     if (factor != 1 && sum > 0) parts.push_back({"the rest", sum * (factor - 1), fmt::format("the segment as a whole took {:.2f} times its operators", factor)});
     return sum * factor;
   }
@@ -207,9 +207,10 @@ class Pricer {
 
 }  // namespace
 
-double segment_factor(const platform::DeviceCurves& curves, const model::ModelSpec& spec, Segment segment, int layer, Pass pass) {
+double segment_factor(const platform::DeviceCurves& curves, const model::ModelSpec& spec, Segment segment, int layer, Pass pass,
+                      const model::SegmentShape& shape) {
   return curves.segment_factor(model::name_of(segment), layer < 0 ? "end" : spec.is_moe(layer) ? "moe" : "dense",
-                               pass == Pass::forward ? "forward" : "backward");
+                               pass == Pass::forward ? "forward" : "backward", static_cast<double>(shape.tokens()), shape.local_experts);
 }
 
 int threads_of_rank(const plan::RunSpec& run, const platform::PlatformSpec& platform, int world) {
