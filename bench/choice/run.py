@@ -20,7 +20,7 @@ import tempfile
 import time
 
 import page
-from layouts import layouts, name, settings
+from layouts import found, layouts, name, settings
 from scores import median
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -108,8 +108,8 @@ class Bench:
     def layouts(self, model, ranks):
         if self.o.netcluster:  # messages decide there: one schedule, small micro-batches
             return layouts(MODELS[model], ranks, CLUSTER["ranks_per_node"], most_micro_batch=2, schedules=("1f1b",))
-        found = layouts(MODELS[model], ranks)
-        return found[:: max(1, len(found) // 5)] if self.o.quick else found
+        listed = layouts(MODELS[model], ranks)
+        return listed[:: max(1, len(listed) // 5)] if self.o.quick else listed
 
     def measure(self, model, ranks, layout, of_pass):
         load = os.getloadavg()[0]
@@ -131,8 +131,21 @@ class Bench:
         self.write({"predicted": model, "ranks": ranks, "layout": layout, "step_s": plan["step_s"], "threads": plan["threads"],
                     "feasible": plan["feasible"]})
 
+    def choose(self, model, ranks):
+        """What the planner finds for the run, which may have an all-to-all or layers of stages that the list has not."""
+        plan = json.loads(self.call(self.o.trireme, "plan", self.run_file(model), "--search", "--runnable", "--json", "--ranks", ranks,
+                                    "--platform", self.platforms[model]))
+        self.write({"planned": model, "ranks": ranks, "layout": found(plan["layout"]), "step_s": plan["step_s"],
+                    "search_s": plan["search"]["seconds"], "simulated": plan["search"]["simulated"]})
+
     def wanted(self):
-        return [(model, ranks, layout) for model in self.o.models for ranks in self.o.ranks for layout in self.layouts(model, ranks)]
+        out = []
+        for model in self.o.models:
+            for ranks in self.o.ranks:
+                listed = self.layouts(model, ranks)
+                planned = [line["layout"] for line in self.lines if line.get("planned") == model and line["ranks"] == ranks]
+                out += [(model, ranks, layout) for layout in listed + [l for l in planned[-1:] if l not in listed]]
+        return out
 
     def measure_all(self):
         there = {page.key(line, "measured") + (line["pass"],) for line in self.lines if "measured" in line}
@@ -153,6 +166,8 @@ class Bench:
     def run(self):
         for model in self.o.models:
             self.probe(model)
+            for ranks in self.o.ranks:
+                self.choose(model, ranks)
         self.measure_all()
         for run in self.wanted():
             self.predict(*run)

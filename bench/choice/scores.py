@@ -34,13 +34,11 @@ def spearman(a, b):
     return across / square**0.5 if square > 0 else None
 
 
-def choose(predicted, measured):
-    """The index of the least predicted, that of the least measured, and how much slower than it the former is measured."""
+def regret(predicted, measured):
+    """How much more than the least is measured of what is predicted least."""
     if len(predicted) != len(measured):
         raise ValueError(f"{len(predicted)} values beside {len(measured)}")
-    chosen = min(range(len(predicted)), key=lambda i: predicted[i])
-    fastest = min(range(len(measured)), key=lambda i: measured[i])
-    return chosen, fastest, measured[chosen] / measured[fastest] - 1
+    return measured[min(range(len(predicted)), key=lambda i: predicted[i])] / min(measured) - 1
 
 
 def error(predicted, measured):

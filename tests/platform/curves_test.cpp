@@ -46,8 +46,8 @@ TEST(DeviceCurves, TakesSegmentFactorsOfTheNearestThreads) {
   const auto factor = [&](DType dtype, int threads, const char* pass, const char* segment = "experts") {
     return DeviceCurves(d, dtype, threads).segment_factor(segment, "moe", pass, 512, 16);
   };
-  EXPECT_EQ(factor(DType::float32, 2, "forward"), 2);
-  EXPECT_EQ(factor(DType::float32, 16, "forward"), 9);
+  EXPECT_DOUBLE_EQ(factor(DType::float32, 2, "forward"), 2);
+  EXPECT_DOUBLE_EQ(factor(DType::float32, 16, "forward"), 9);
   EXPECT_EQ(factor(DType::float32, 2, "backward"), 1);  // none was measured
   // Files of before measured the shared expert within the experts: the sum of both stays what it was.
   EXPECT_DOUBLE_EQ(factor(DType::float32, 2, "forward", "shared"), 2);

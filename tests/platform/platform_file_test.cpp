@@ -131,8 +131,8 @@ TEST(PlatformFile, KeepsNoiseAndRefusesUnsortedQuantiles) {
 
 TEST(PlatformFile, KeepsBusyRanksOfEachNumberOfThreads) {
   PlatformSpec p = default_platform();
-  p.host.busy = {{.threads = 2, .source = Source::measured, .ranks = {1}, .slow_down = {1}, .hand_over_s = {25e-6}, .noise = {0.03}},
-                 {.threads = 1, .source = Source::measured, .ranks = {1, 2}, .slow_down = {1, 1.125}, .hand_over_s = {16e-6, 32e-6}}};
+  p.host.busy = {{.threads = 2, .source = Source::measured, .ranks = {1}, .slow_down = {1}, .hand_over_s = {25 * 1e-6}, .noise = {0.03}},
+                 {.threads = 1, .source = Source::measured, .ranks = {1, 2}, .slow_down = {1, 1.125}, .hand_over_s = {16 * 1e-6, 32 * 1e-6}}};
   EXPECT_EQ(parse_platform(to_toml(p), "x.toml").host.busy, p.host.busy);
   EXPECT_EQ(parse_platform_json(nlohmann::json(p).dump(), "p.json"), p);
   p.host.busy[0].noise = {0.03, 0.04};
