@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -104,6 +105,9 @@ class Bench:
         say(f"{model}: probed in {time.monotonic() - start:.0f} s")
         if self.o.netcluster:
             self.call(self.o.trireme, "probe", "--links", *quick, "--out", path, inside=True)
+            # What a probe of links cannot see: the nodes are parts of this machine and share its cores.
+            hosts = f'ranks = {CLUSTER["ranks_per_node"]}\nper_machine = {CLUSTER["nodes"]}\n'
+            path.write_text(re.sub(r"(?m)(^\[host\]\n(?:.+\n)*?)ranks = \d+\n", lambda m: m[1] + hosts, path.read_text(), count=1))
 
     def layouts(self, model, ranks):
         if self.o.netcluster:  # messages decide there: one schedule, small micro-batches

@@ -82,6 +82,7 @@ Host read_host(ConfigTable t) {
   h.memory_bytes = t.number("memory_GiB", 1e-3) * GiB;
   h.ranks = static_cast<int>(t.integer_or("ranks", 0, 0, 1 << 20));
   h.nodes_per_group = static_cast<int>(t.integer_or("nodes_per_group", 0, 0, 1 << 20));
+  h.per_machine = static_cast<int>(t.integer_or("per_machine", 1, 1, 1 << 20));
   for (ConfigTable& b : t.tables("busy"))
     h.busy.push_back({.threads = read_threads(b), .source = read_source(b), .ranks = column(b, "ranks"),
                       .slow_down = column(b, "slow_down"), .hand_over_s = column(b, "hand_over_us", micro),
@@ -281,6 +282,7 @@ std::string to_toml(const PlatformSpec& p) {
   out += fmt::format("\n[host]\ncores = {}\nmemory_GiB = {:.6g}\nranks = {}\n", p.host.cores, p.host.memory_bytes / GiB,
                      p.host.ranks);
   if (p.host.nodes_per_group > 0) out += fmt::format("nodes_per_group = {}\n", p.host.nodes_per_group);
+  if (p.host.per_machine > 1) out += fmt::format("per_machine = {}\n", p.host.per_machine);
   for (const BusyTable& b : p.host.busy) {
     out += heading("host.busy", nullptr, b.threads, b.source) +
            fmt::format("ranks = {}\nslow_down = {}\nhand_over_us = {}\n", list(b.ranks), list(b.slow_down),

@@ -118,6 +118,7 @@ struct Host {
   double memory_bytes = 0;
   int ranks = 0;  // ranks of a run on one host; 0: all of them
   int nodes_per_group = 0;  // hosts that share a switch, in order of their ranks; 0: no such level
+  int per_machine = 1;      // hosts that are parts of one machine and share its cores, as scripts/netcluster makes them
   std::vector<BusyTable> busy;
   NoiseTable noise;
   bool operator==(const Host&) const = default;

@@ -16,7 +16,7 @@ TRIREME_DEFINE_JSON_WITH_DEFAULT(SegmentTable, dtype, threads, source, model, se
 TRIREME_DEFINE_JSON(Device, name, kind, memory_bytes, launch_s, launch_source, peaks, gemm, grouped_gemm, attention, memory, segments)
 TRIREME_DEFINE_JSON_WITH_DEFAULT(BusyTable, threads, source, ranks, slow_down, hand_over_s, noise)
 TRIREME_DEFINE_JSON(NoiseTable, source, factor)
-TRIREME_DEFINE_JSON_WITH_DEFAULT(Host, cores, memory_bytes, ranks, nodes_per_group, busy, noise)
+TRIREME_DEFINE_JSON_WITH_DEFAULT(Host, cores, memory_bytes, ranks, nodes_per_group, per_machine, busy, noise)
 TRIREME_DEFINE_JSON_WITH_DEFAULT(SharedLink, level, source, nodes, ranks_per_node, latency_s, message_s, wake_s, turn_s, bytes_per_s, alone_bytes_per_s, partners, bucket_bytes, own_latency, blend, cards, copy_bytes_per_s, gather_s, residual)
 TRIREME_DEFINE_JSON(PatternRace, pattern, source, nodes, ranks_per_node, top_k, bytes, seconds)
 TRIREME_DEFINE_JSON(CollectiveTable, kind, level, ranks, source, bytes, seconds)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace trireme::sim {
 
@@ -16,6 +17,10 @@ double along(const std::vector<double>& xs, const std::vector<double>& ys, doubl
 }
 
 }  // namespace
+
+int ranks_of_machine(const platform::Host& host, int world) {
+  return host.ranks > 0 ? static_cast<int>(std::min<std::int64_t>(std::int64_t{host.ranks} * host.per_machine, world)) : world;
+}
 
 const platform::BusyTable* busy_table(const platform::Host& host, int threads) {
   const auto distance = [&](const platform::BusyTable& t) { return std::abs(std::log(double(std::max(1, t.threads)) / std::max(1, threads))); };

@@ -6,6 +6,9 @@
 
 namespace trireme::sim {
 
+// Ranks of a run that share one machine's cores: those of a host, or of all hosts that are parts of the machine.
+int ranks_of_machine(const platform::Host& host, int world);
+
 // The table of the nearest number of threads; null where there is none. Kept by the platform.
 const platform::BusyTable* busy_table(const platform::Host& host, int threads);
 

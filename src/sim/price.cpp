@@ -10,6 +10,7 @@
 #include "model/parameters.h"
 #include "platform/device_curves.h"
 #include "platform/network_curves.h"
+#include "sim/core_sharing.h"
 #include "sim/exchange_cost.h"
 #include "sim/memory_cost.h"
 #include "sim/message_cost.h"
@@ -216,8 +217,7 @@ double segment_factor(const platform::DeviceCurves& curves, const model::ModelSp
 int threads_of_rank(const plan::RunSpec& run, const platform::PlatformSpec& platform, int world) {
   if (platform.device.kind != "cpu") return 0;
   if (run.device.threads > 0) return run.device.threads;
-  const int ranks = platform.host.ranks > 0 ? std::min(platform.host.ranks, world) : world;
-  return std::max(1, platform.host.cores / ranks);
+  return std::max(1, platform.host.cores / ranks_of_machine(platform.host, world));
 }
 
 Priced price(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform) {

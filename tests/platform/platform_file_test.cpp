@@ -139,6 +139,15 @@ TEST(PlatformFile, KeepsBusyRanksOfEachNumberOfThreads) {
   EXPECT_THAT(error_of(to_toml(p)), HasSubstr("host.busy[0].noise"));
 }
 
+TEST(PlatformFile, KeepsHostsOfOneMachine) {
+  PlatformSpec p = default_platform();
+  EXPECT_EQ(p.host.per_machine, 1);
+  p.host.ranks = 2;
+  p.host.per_machine = 4;
+  EXPECT_EQ(parse_platform(to_toml(p), "x.toml").host, parse_platform_json(nlohmann::json(p).dump(), "p.json").host);
+  EXPECT_EQ(parse_platform(to_toml(p), "x.toml").host.per_machine, 4);
+}
+
 TEST(PlatformFile, NamesAnUnknownKey) {
   EXPECT_THAT(error_of(replaced(least, "launch_us", "launch_ms")), HasSubstr("device.launch_us"));
   EXPECT_THAT(error_of(replaced(least, "latency_us = 50", "latency_us = 50\nlane = 1")), HasSubstr("link[0].lane"));

@@ -238,6 +238,13 @@ TEST(BusyTable, IsOfTheNearestNumberOfThreads) {
   EXPECT_EQ(busy_table({.cores = 8}, 1), nullptr);
 }
 
+TEST(RanksOfMachine, AreThoseOfAllItsHosts) {
+  EXPECT_EQ(ranks_of_machine({.cores = 8, .ranks = 4}, 16), 4);
+  EXPECT_EQ(ranks_of_machine({.cores = 8}, 16), 16);                                // one host for all
+  EXPECT_EQ(ranks_of_machine({.cores = 2, .ranks = 2, .per_machine = 4}, 8), 8);    // namespaces of one machine
+  EXPECT_EQ(ranks_of_machine({.cores = 2, .ranks = 2, .per_machine = 4}, 6), 6);
+}
+
 TEST(NoiseStretch, MakesTheDistancesThoseOfTheNumberOfRanks) {
   // The quantiles lie 0.5, 0, 0.5 from 1: a third in the mean. 2 ranks vary by a sixth: half as far.
   const platform::NoiseTable noise{.factor = {0.5, 1, 1.5}};
