@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include <ATen/Parallel.h>
@@ -109,22 +110,51 @@ void add_compute(platform::PlatformSpec& p, const nn::ComputeProbe& probe, DType
   }
 }
 
+// The sizes at which segments are measured: what a rank with `threads` threads meets in the layouts of up to `ranks` ranks.
+// The run's own micro-batch, and of 1, 2, 4, 8, 16 sequences those that cut its batch, as long as a pass takes a moment; every
+// number of expert-parallel ranks that fits as many ranks as get so many threads each.
+std::vector<model::SegmentShape> segment_shapes(const plan::RunSpec& run, const plan::Mesh& mesh, int ranks, int threads, int cores) {
+  constexpr std::int64_t many_tokens = 4096;
+  std::set<std::int64_t> micro_batches = {run.batch.micro_batch};
+  for (const std::int64_t sequences : {1, 2, 4, 8, 16})
+    if (run.batch.global_batch % sequences == 0 && sequences * run.batch.sequence_length <= many_tokens) micro_batches.insert(sequences);
+  std::set<int> eps;
+  if (run.device.threads > 0) eps.insert(mesh.ep);
+  for (int n = 1; n <= ranks; ++n)
+    for (int ep = 1; ep <= n && std::max(1, cores / n) == threads; ++ep)
+      if (n % ep == 0 && (ep == 1 || (run.model.moe.num_experts > 0 && run.model.moe.num_experts % ep == 0))) eps.insert(ep);
+  std::vector<model::SegmentShape> out;
+  for (const int ep : eps)
+    for (const std::int64_t sequences : micro_batches) {
+      plan::RunSpec at = run;
+      at.batch.micro_batch = sequences;
+      out.push_back(sim::segment_shape(at, {.dp = ep, .ep = ep}, threads));
+    }
+  return out;
+}
+
 // The factors of a model's segments over their operators' sum, on the curves that the platform has by now.
-void add_segments(platform::PlatformSpec& p, const plan::RunSpec& run, const plan::Mesh& mesh, int threads, const nn::ProbeOptions& probe) {
-  const model::SegmentShape shape = sim::segment_shape(run, mesh, threads);
+void add_segments(platform::PlatformSpec& p, const plan::RunSpec& run, const std::vector<model::SegmentShape>& shapes, int threads,
+                  const nn::ProbeOptions& probe) {
   const platform::DeviceCurves curves(p.device, run.device.dtype, threads);
   platform::SegmentTable table{.dtype = run.device.dtype, .threads = threads, .source = Source::measured, .model = run.model.name};
-  for (const nn::SegmentSample& s : nn::probe_segments(run.model, shape, probe)) {
-    for (const auto& [pass, seconds] : {std::pair{model::Pass::forward, s.forward_s}, {model::Pass::backward, s.backward_s}}) {
-      const double sum = sim::operators_time(model::operators(run.model, s.segment, s.layer, pass, shape), curves).value;
-      if (sum <= 0) continue;
-      table.segment.push_back(model::name_of(s.segment));
-      table.layer.push_back(s.layer < 0 ? "end" : run.model.is_moe(s.layer) ? "moe" : "dense");
-      table.pass.push_back(pass == model::Pass::forward ? "forward" : "backward");
-      table.factor.push_back(seconds / sum);
+  for (const model::SegmentShape& shape : shapes) {
+    double forward_s = 0, backward_s = 0;
+    for (const nn::SegmentSample& s : nn::probe_segments(run.model, shape, probe)) {
+      forward_s += s.forward_s, backward_s += s.backward_s;
+      for (const auto& [pass, seconds] : {std::pair{model::Pass::forward, s.forward_s}, {model::Pass::backward, s.backward_s}}) {
+        const double sum = sim::operators_time(model::operators(run.model, s.segment, s.layer, pass, shape), curves).value;
+        if (sum <= 0) continue;
+        table.segment.push_back(model::name_of(s.segment));
+        table.layer.push_back(s.layer < 0 ? "end" : run.model.is_moe(s.layer) ? "moe" : "dense");
+        table.pass.push_back(pass == model::Pass::forward ? "forward" : "backward");
+        table.tokens.push_back(static_cast<double>(shape.tokens()));
+        table.experts.push_back(std::max(1, shape.local_experts));
+        table.factor.push_back(seconds / sum);
+      }
     }
-    if (probe.progress)
-      probe.progress(fmt::format("segment {}: {:.0f} us forward, {:.0f} us backward", model::name_of(s.segment), s.forward_s * 1e6, s.backward_s * 1e6));
+    probe.progress(fmt::format("segments of {} tokens, {} experts a rank: one of each takes {:.2f} ms forward, {:.2f} ms backward", shape.tokens(),
+                               shape.local_experts, forward_s * 1e3, backward_s * 1e3));
   }
   p.device.segments.push_back(std::move(table));
 }
@@ -147,8 +177,7 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
   set_up_log({.rank = env.world > 1 && env.rank > 0 ? env.rank : -1});
   const auto begin = std::chrono::steady_clock::now();
   const int cores = num_cores();
-  const int threads = run.device.threads > 0 ? run.device.threads : std::max(1, cores / env.world);
-  at::set_num_threads(threads);
+  const std::vector<int> threads = run.device.threads > 0 ? std::vector<int>{run.device.threads} : thread_counts(cores, env.world);
   if (env.local_world > 1) parallel::use_batch_scheduling();  // as a run's ranks do
   platform::PlatformSpec p = start(o, env.world);
   nn::ProbeOptions probe{.quick = o.quick, .progress = [&](const std::string& text) {
@@ -166,13 +195,14 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
       p.device.peaks[0].flops_per_s = std::max(p.device.peaks[0].flops_per_s, c.peak_flops_per_s);
       p.device.launch_s = p.device.launch_s == 0 ? c.launch_s : std::min(p.device.launch_s, c.launch_s);
     };
-    // The peak is all cores'; a run of one rank has them all.
-    if (threads != cores) measure(cores);
-    measure(threads);
-    add_segments(p, run, mesh, threads, probe);
+    if (threads.front() != cores) measure(cores);  // the peak is all cores'
+    for (const int t : threads) {
+      measure(t);
+      add_segments(p, run, segment_shapes(run, mesh, env.world, t, cores), t, probe);
+    }
   };
   probe_ranks({.env = env, .compute = probe, .threads = threads, .alone = alone, .model = run.model,
-               .shape = sim::segment_shape(run, mesh, threads)}, p);
+               .shape = sim::segment_shape(run, mesh, threads.back())}, p);
   if (env.rank != 0) return;
   platform::save_platform(p, o.out);
   if (o.json)
@@ -204,10 +234,15 @@ void probe_command(const Options& o, Context& context) {
   if (run.device.device != "cpu")
     throw ConfigError({.file = o.run, .key = "device.device", .value = run.device.device, .allowed = "cpu: this probe measures CPUs"});
   const plan::Mesh mesh = o.run.empty() ? plan::Mesh{} : plan::resolve_mesh(run, ranks);
-  if (launched || ranks == 1)
+  if (launched || ranks == 1) {
     run_rank(o, run, mesh, env);
-  else
-    context.exit_code = launch_local(ranks, context, std::chrono::minutes(10));
+    return;
+  }
+  // Threads of one rank wait for work as in a run of that rank alone: spinning for some milliseconds. Ranks that share cores
+  // have one thread each, and a launcher that knows only their number would tell all to sleep at once.
+  Context probing = context;
+  probing.environment.emplace("GOMP_SPINCOUNT", "300000");  // what libgomp does where nothing is said
+  context.exit_code = launch_local(ranks, probing, std::chrono::minutes(10));
 }
 
 }  // namespace

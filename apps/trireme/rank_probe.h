@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "comm/launch_env.h"
 #include "model/operators.h"
@@ -13,13 +14,17 @@ namespace trireme::apps {
 struct RankProbeOptions {
   comm::LaunchEnv env;
   nn::ProbeOptions compute;
-  int threads = 1;                            // of each rank
+  std::vector<int> threads = {1};             // of a rank, descending: what 1, 2, ... ranks get of the cores
   std::function<void()> alone;                // rank 0 does this first, while the others sleep
   model::ModelSpec model;                     // whose segments keep the ranks busy, in the shape that a rank meets
   model::SegmentShape shape;
 };
 
-// Collective over the ranks. On rank 0 fills in host.busy and noise, links, collectives and the communication core share.
+// What a rank has of `cores` where 1, 2, ... `ranks` ranks share them: each number of threads once, descending.
+std::vector<int> thread_counts(int cores, int ranks);
+
+// Collective over the ranks. On rank 0 fills in host.busy (for each number of threads) and noise, links, collectives and the
+// communication core share.
 void probe_ranks(const RankProbeOptions& options, platform::PlatformSpec& platform);
 
 }  // namespace trireme::apps

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +15,7 @@
 #include "comm/group.h"
 #include "comm/link_probe.h"
 #include "nn/probe/segment_probe.h"
+#include "sim/core_sharing.h"
 
 namespace trireme::apps {
 
@@ -48,7 +50,9 @@ class RankProbe {
   void run() {
     if (o_.env.rank == 0) o_.alone();
     comm::barrier(world_, "probe");
-    busy();
+    platform_.host.busy.clear();
+    platform_.host.noise = {};
+    for (const int threads : o_.threads) busy(threads);
     links();
     comm::barrier(world_, "probe end");
   }
@@ -65,38 +69,46 @@ class RankProbe {
     if (o_.env.rank == 0 && o_.compute.progress) o_.compute.progress(text);
   }
 
+  // As many ranks as get so many threads each; with the fewest threads up to all ranks.
+  std::set<int> busy_counts(int threads) const {
+    const int most = threads == o_.threads.back() ? world_size_ : std::min(world_size_, platform_.host.cores / threads);
+    std::set<int> counts = {1, most};
+    for (int n = 2; n < most; n = n < 4 ? n + 1 : 2 * n) counts.insert(n);
+    return counts;
+  }
+
   // n ranks run the model's segments at one time. Several short turns for each n, all n in turn: a machine that something
   // else disturbs for a while disturbs one turn of each, and the median leaves it out.
-  void busy() {
-    nn::SegmentWork work(o_.model, o_.shape, o_.compute);
+  void busy(int threads) {
+    at::set_num_threads(threads);
+    model::SegmentShape shape = o_.shape;
+    shape.threads = threads;
+    nn::SegmentWork work(o_.model, shape, o_.compute);
     const int turns = o_.compute.quick ? 3 : 7;
     const double seconds = o_.compute.quick ? 0.1 : 0.25;
-    std::set<int> counts = {1, world_size_};
-    for (int n = 2; n < world_size_; n = n < 4 ? n + 1 : 2 * n) counts.insert(n);
-    std::map<int, std::vector<double>> pass_s;
-    std::vector<double> relative;
-    work.run(seconds);
+    const std::set<int> counts = busy_counts(threads);
+    std::map<int, std::vector<double>> pass_s, relative;
+    if (o_.env.rank < *counts.rbegin()) work.run(seconds);
     for (int turn = 0; turn < turns; ++turn)
       for (const int n : counts) {
         comm::barrier(world_, "probe busy ranks");
         nn::SegmentWork::Result mine;
         if (o_.env.rank < n) mine = work.run(seconds);
         pass_s[n].push_back(mean_of(world_, mine.pass_s, n));
-        if (n == world_size_) relative.insert(relative.end(), mine.relative.begin(), mine.relative.end());
+        relative[n].insert(relative[n].end(), mine.relative.begin(), mine.relative.end());
       }
-    platform::BusyTable table{.threads = o_.threads, .source = platform::Source::measured};
+    platform::BusyTable table{.threads = threads, .source = platform::Source::measured};
     for (const int n : counts) {
+      const auto quantiles = nn::noise_quantiles(relative[n]);
       table.ranks.push_back(n);
       table.slow_down.push_back(std::max(0.5, median(pass_s[n]) / median(pass_s[1])));
       table.hand_over_s.push_back(hand_over(work, n, seconds));
-      say(fmt::format("{} busy ranks: {:.2f} times slower, a thread wakes in {:.0f} us", n, table.slow_down.back(),
-                      table.hand_over_s.back() * 1e6));
+      table.noise.push_back(std::max(mean_of(world_, o_.env.rank == 0 ? sim::distance_from_mean(quantiles) : 0, 1), 1e-4));
+      say(fmt::format("{} busy ranks of {} threads: {:.2f} times slower, a thread wakes in {:.0f} us, lengths vary by {:.0f} %", n, threads,
+                      table.slow_down.back(), table.hand_over_s.back() * 1e6, 100 * table.noise.back()));
+      if (n == world_size_ || platform_.host.noise.factor.empty()) platform_.host.noise = {.source = platform::Source::measured, .factor = quantiles};
     }
-    platform_.host.busy = {table};
-    platform_.host.noise = {.source = platform::Source::measured, .factor = nn::noise_quantiles(relative)};
-    const auto& q = platform_.host.noise.factor;
-    say(fmt::format("a piece of compute varies from {:.2f} to {:.2f} of its mean (5 % to 95 %)", q[q.size() / 20],
-                    q[q.size() - 1 - q.size() / 20]));
+    platform_.host.busy.push_back(std::move(table));
   }
 
   // How soon a sleeping thread of rank 0 runs on while n ranks compute.
@@ -116,7 +128,7 @@ class RankProbe {
   comm::LinkProbeOptions link_options(std::vector<std::pair<int, int>> pairs, int members) const {
     comm::LinkProbeOptions options{.budget_s = o_.compute.quick ? 1.0 : 4.0, .pairs = std::move(pairs)};
     // More ranks than cores would take turns computing, and a sample would hold their turns.
-    if (members * o_.threads <= platform_.host.cores) options.compute_s = 1e-3;
+    if (members * o_.threads.back() <= platform_.host.cores) options.compute_s = 1e-3;
     if (o_.compute.quick) options.bytes = {4, 4096, 65536, 1048576};
     return options;
   }
@@ -185,6 +197,13 @@ class RankProbe {
 };
 
 }  // namespace
+
+std::vector<int> thread_counts(int cores, int ranks) {
+  std::vector<int> out;
+  for (int n = 1; n <= ranks; ++n)
+    if (const int threads = std::max(1, cores / n); out.empty() || threads < out.back()) out.push_back(threads);
+  return out;
+}
 
 void probe_ranks(const RankProbeOptions& options, platform::PlatformSpec& platform) { RankProbe(options, platform).run(); }
 

@@ -1,5 +1,6 @@
 #include "platform/device_curves.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <type_traits>
@@ -67,13 +68,13 @@ DeviceCurves::DeviceCurves(const Device& d, DType dtype, int threads) : launch_(
   } else {
     notes_.push_back("attention: no curve, gemm's used for a head's square");
   }
-  // A factor is a ratio: it is not scaled, and nothing is said where it is missing for a dtype.
+  // A factor is a ratio: it is not scaled, and where it is missing for a dtype nothing is said.
   const SegmentTable* nearest = nullptr;
   for (const SegmentTable& t : d.segments)
     if (t.dtype == dtype &&
         (!nearest || thread_distance(t.threads, threads) <= thread_distance(nearest->threads, threads)))
       nearest = &t;
-  if (nearest) segments_ = {*nearest};
+  if (nearest) take_segments(*nearest, threads);
   for (const MemoryUse use : {MemoryUse::copy, MemoryUse::elementwise, MemoryUse::optimizer}) {
     std::vector<MemoryCurve> of_use;
     for (const MemoryCurve& c : d.memory)
@@ -83,6 +84,23 @@ DeviceCurves::DeviceCurves(const Device& d, DType dtype, int threads) : launch_(
       // Bandwidth is shared by the cores: more threads than measured do not make more of it.
       memory_[static_cast<int>(use)] = {LogSurface({c->bytes}, c->bytes_per_s), std::min(scale, 1.0)};
   }
+}
+
+void DeviceCurves::take_segments(const SegmentTable& table, int threads) {
+  if (table.threads > 0 && threads > 0 && table.threads != threads)
+    notes_.push_back(fmt::format("segments: none measured with {} threads, factors of {} used", threads, table.threads));
+  struct Points {
+    std::vector<std::vector<double>> at{{}, {}};  // tokens, experts
+    std::vector<double> factor;
+  };
+  std::map<std::array<std::string, 3>, Points> points;
+  for (std::size_t i = 0; i < table.factor.size(); ++i) {
+    Points& p = points[{table.segment[i], table.layer[i], table.pass[i]}];
+    p.at[0].push_back(table.tokens.empty() ? 1 : table.tokens[i]);
+    p.at[1].push_back(table.experts.empty() ? 1 : table.experts[i]);
+    p.factor.push_back(table.factor[i]);
+  }
+  for (const auto& [name, p] : points) segments_[name] = LogSurface(p.at, p.factor);
 }
 
 FlopsPerSecond DeviceCurves::gemm(double m, double n, double k) const {
@@ -100,12 +118,12 @@ FlopsPerSecond DeviceCurves::attention(double sequence, double heads, double hea
   return FlopsPerSecond(s.scale * s.surface.at({sequence, heads, head_dim}));
 }
 
-double DeviceCurves::segment_factor(const std::string& segment, const std::string& layer, const std::string& pass) const {
-  for (const SegmentTable& t : segments_)
-    for (std::size_t i = 0; i < t.factor.size(); ++i)
-      if (t.segment[i] == segment && t.layer[i] == layer && t.pass[i] == pass) return t.factor[i];
+double DeviceCurves::segment_factor(const std::string& segment, const std::string& layer, const std::string& pass, double tokens,
+                                    double experts) const {
+  if (const auto at = segments_.find({segment, layer, pass}); at != segments_.end())
+    return at->second.at({std::max(tokens, 1.0), std::max(experts, 1.0)});
   // Where a platform file or a model knows no shared expert by itself, `experts` computes alike (or it was a part of them).
-  return segment == "shared" ? segment_factor("experts", layer, pass) : 1;
+  return segment == "shared" ? segment_factor("experts", layer, pass, tokens, experts) : 1;
 }
 
 BytesPerSecond DeviceCurves::memory(MemoryUse use, double bytes) const {

@@ -2,6 +2,8 @@
 // Where the platform has no curve for the dtype, its curve for another one is scaled by size (half the bytes: twice as
 // fast) ; where none for the thread count, the nearest count's, scaled by the ratio of threads. Both are said in `notes`.
 #pragma once
+#include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,8 +22,11 @@ class DeviceCurves {
   FlopsPerSecond grouped_gemm(double rows_per_group, double n, double k, double groups) const;
   FlopsPerSecond attention(double sequence, double heads, double head_dim, bool backward) const;
   BytesPerSecond memory(MemoryUse use, double bytes) const;
-  // Of a whole segment over its operators' sum (SegmentTable). Where none was measured: of `shared` that of `experts`, else 1.
-  double segment_factor(const std::string& segment, const std::string& layer, const std::string& pass) const;
+  // Of a whole segment over its operators' sum (SegmentTable), for a micro-batch of `tokens` on a rank with `experts` experts
+  // of a layer: between measured sizes as LogSurface has it; where none was measured, of `shared` that of `experts`,
+  // else 1.
+  double segment_factor(const std::string& segment, const std::string& layer, const std::string& pass, double tokens,
+                        double experts) const;
   Seconds launch() const { return launch_; }
   FlopsPerSecond peak() const { return peak_; }  // of the whole device
 
@@ -36,10 +41,11 @@ class DeviceCurves {
   };
   template <class Curve>
   const Curve* pick(const std::vector<Curve>& curves, DType dtype, int threads, const char* what, double& scale);
+  void take_segments(const SegmentTable& table, int threads);
 
   Scaled gemm_, grouped_gemm_, attention_forward_, attention_backward_;
   Scaled memory_[3];
-  std::vector<SegmentTable> segments_;  // of the nearest thread count: one, or none
+  std::map<std::array<std::string, 3>, LogSurface> segments_;  // by segment, layer, pass; of the nearest thread count
   Seconds launch_;
   FlopsPerSecond peak_;
   bool measured_ = true;

@@ -80,6 +80,8 @@ void check(const PlatformSpec& p, const std::string& file_name) {
     const auto& t = d.segments[i];
     const std::string table = key("device.segment", i);
     c.columns(table, {{"factor", &t.factor}});
+    if (!t.tokens.empty() || !t.experts.empty())
+      c.columns(table, {{"factor", &t.factor}, {"tokens", &t.tokens}, {"experts", &t.experts}});
     for (const auto& [name, words] : {std::pair{"segment", &t.segment}, {"layer", &t.layer}, {"pass", &t.pass}})
       if (words->size() != t.factor.size())
         c.fail(fmt::format("{}.{}", table, name), fmt::format("{} values", words->size()),
@@ -88,6 +90,7 @@ void check(const PlatformSpec& p, const std::string& file_name) {
   for (std::size_t i = 0; i < p.host.busy.size(); ++i) {
     const auto& t = p.host.busy[i];
     c.columns(key("host.busy", i), {{"ranks", &t.ranks}, {"slow_down", &t.slow_down}, {"hand_over_us", &t.hand_over_s}});
+    if (!t.noise.empty()) c.columns(key("host.busy", i), {{"ranks", &t.ranks}, {"noise", &t.noise}});
     for (double v : t.slow_down)
       if (v < 0.5) c.fail(key("host.busy", i) + ".slow_down", fmt::format("{}", v), "at least 0.5 (1: no slower than alone)");
   }

@@ -28,7 +28,7 @@ DType read_dtype(ConfigTable& t) {
 
 int read_threads(ConfigTable& t) { return static_cast<int>(t.integer_or("threads", 0, 0, 1 << 20)); }
 
-std::vector<double> column_or_none(ConfigTable& t, const char* key, double unit) {
+std::vector<double> column_or_none(ConfigTable& t, const char* key, double unit = 1) {
   auto out = t.numbers_or(key, {});
   for (double& x : out) x *= unit;
   return out;
@@ -71,6 +71,7 @@ Device read_device(ConfigTable t) {
     d.segments.push_back({.dtype = read_dtype(c), .threads = read_threads(c), .source = read_source(c),
                           .model = c.string_or("model", ""), .segment = c.strings_or("segment", {}),
                           .layer = c.strings_or("layer", {}), .pass = c.strings_or("pass", {}),
+                          .tokens = column_or_none(c, "tokens"), .experts = column_or_none(c, "experts"),
                           .factor = column(c, "factor")});
   return d;
 }
@@ -81,9 +82,11 @@ Host read_host(ConfigTable t) {
   h.memory_bytes = t.number("memory_GiB", 1e-3) * GiB;
   h.ranks = static_cast<int>(t.integer_or("ranks", 0, 0, 1 << 20));
   h.nodes_per_group = static_cast<int>(t.integer_or("nodes_per_group", 0, 0, 1 << 20));
+  h.per_machine = static_cast<int>(t.integer_or("per_machine", 1, 1, 1 << 20));
   for (ConfigTable& b : t.tables("busy"))
     h.busy.push_back({.threads = read_threads(b), .source = read_source(b), .ranks = column(b, "ranks"),
-                      .slow_down = column(b, "slow_down"), .hand_over_s = column(b, "hand_over_us", micro)});
+                      .slow_down = column(b, "slow_down"), .hand_over_s = column(b, "hand_over_us", micro),
+                      .noise = column_or_none(b, "noise")});
   if (t.has("noise")) {
     ConfigTable n = t.table("noise");
     h.noise = {.source = read_source(n), .factor = column(n, "factor")};
@@ -269,17 +272,23 @@ std::string to_toml(const PlatformSpec& p) {
     out += heading("device.memory", nullptr, c.threads, c.source) +
            fmt::format("use = \"{}\"\nbytes = {}\nGBps = {}\n", name(c.use), list(c.bytes), list(c.bytes_per_s, giga));
   const auto words = [](const std::vector<std::string>& of) { return nlohmann::json(of).dump(); };
-  for (const SegmentTable& c : d.segments)
+  for (const SegmentTable& c : d.segments) {
     out += heading("device.segment", &c.dtype, c.threads, c.source) +
-           fmt::format("model = {}\nsegment = {}\nlayer = {}\npass = {}\nfactor = {}\n", nlohmann::json(c.model).dump(),
-                       words(c.segment), words(c.layer), words(c.pass), list(c.factor));
+           fmt::format("model = {}\nsegment = {}\nlayer = {}\npass = {}\n", nlohmann::json(c.model).dump(), words(c.segment),
+                       words(c.layer), words(c.pass));
+    if (!c.tokens.empty()) out += fmt::format("tokens = {}\nexperts = {}\n", list(c.tokens), list(c.experts));
+    out += fmt::format("factor = {}\n", list(c.factor));
+  }
   out += fmt::format("\n[host]\ncores = {}\nmemory_GiB = {:.6g}\nranks = {}\n", p.host.cores, p.host.memory_bytes / GiB,
                      p.host.ranks);
   if (p.host.nodes_per_group > 0) out += fmt::format("nodes_per_group = {}\n", p.host.nodes_per_group);
-  for (const BusyTable& b : p.host.busy)
+  if (p.host.per_machine > 1) out += fmt::format("per_machine = {}\n", p.host.per_machine);
+  for (const BusyTable& b : p.host.busy) {
     out += heading("host.busy", nullptr, b.threads, b.source) +
            fmt::format("ranks = {}\nslow_down = {}\nhand_over_us = {}\n", list(b.ranks), list(b.slow_down),
                        list(b.hand_over_s, micro));
+    if (!b.noise.empty()) out += fmt::format("noise = {}\n", list(b.noise));
+  }
   if (!p.host.noise.factor.empty())
     out += fmt::format("\n[host.noise]\nsource = \"{}\"\nfactor = {}\n", name(p.host.noise.source), list(p.host.noise.factor));
   out += fmt::format("\n[framework]\nsource = \"{}\"\nbaseline_MiB = {:.6g}\ncommunication_core_share = {:.6g}\n",

@@ -66,12 +66,15 @@ struct MemoryCurve {
 
 // Measured time of whole segments over the sum of their operators on the curves above: what routing, permutation, fused
 // passes and caches make of it. Columns of names: "attention", "moe" (or "dense", "end"), "forward" (or "backward").
+// A factor is of a micro-batch of `tokens` on a rank with `experts` experts of a layer; both columns may be empty: then
+// it stands for all sizes.
 struct SegmentTable {
   DType dtype = DType::float32;
   int threads = 0;
   Source source = Source::guess;
   std::string model;  // whose segments were measured
   std::vector<std::string> segment, layer, pass;
+  std::vector<double> tokens, experts;
   std::vector<double> factor;
   bool operator==(const SegmentTable&) const = default;
 };
@@ -92,16 +95,18 @@ struct Device {
 };
 
 // How much slower a rank computes when `ranks` ranks with `threads` threads each compute on the host at one time
-// (core sharing included), against one alone; and how long a waiting thread takes to run on after its condition holds.
+// (core sharing included), against one alone; how long a waiting thread takes to run on after its condition holds; and
+// how far the length of a piece of compute lies from its mean, in the mean, over that mean (empty: see NoiseTable).
 struct BusyTable {
   int threads = 1;
   Source source = Source::guess;
-  std::vector<double> ranks, slow_down, hand_over_s;
+  std::vector<double> ranks, slow_down, hand_over_s, noise;
   bool operator==(const BusyTable&) const = default;
 };
 
 // How the length of one piece of compute varies from its mean while all ranks of a host compute: factor[i] is the
-// quantile i / (size - 1) of length over mean. Empty: not measured.
+// quantile i / (size - 1) of length over mean. Empty: not measured. Where BusyTable::noise says how far lengths lie from
+// their mean with other numbers of ranks, these quantiles are stretched about 1 to lie as far.
 struct NoiseTable {
   Source source = Source::guess;
   std::vector<double> factor;
@@ -113,6 +118,7 @@ struct Host {
   double memory_bytes = 0;
   int ranks = 0;  // ranks of a run on one host; 0: all of them
   int nodes_per_group = 0;  // hosts that share a switch, in order of their ranks; 0: no such level
+  int per_machine = 1;      // hosts that are parts of one machine and share its cores, as scripts/netcluster makes them
   std::vector<BusyTable> busy;
   NoiseTable noise;
   bool operator==(const Host&) const = default;

@@ -12,14 +12,15 @@ using plan::Lane;
 
 namespace {
 
-// A factor of the table's distribution.
-double noise_factor(const platform::NoiseTable& table, std::uint64_t key, std::size_t list, int action) {
+// A factor of the table's distribution, stretched about 1.
+double noise_factor(const platform::NoiseTable& table, double stretch, std::uint64_t key, std::size_t list, int action) {
   const auto& factors = table.factor;
   if (factors.empty()) return 1;
   const double at = random_uniform(key, static_cast<std::uint64_t>(list) << 32 | static_cast<std::uint32_t>(action)) *
                     static_cast<double>(factors.size() - 1);
   const auto low = std::min(static_cast<std::size_t>(at), factors.size() - 1), high = std::min(low + 1, factors.size() - 1);
-  return factors[low] + (factors[high] - factors[low]) * (at - static_cast<double>(low));
+  const double factor = factors[low] + (factors[high] - factors[low]) * (at - static_cast<double>(low));
+  return std::max(1 + (factor - 1) * stretch, 0.0);
 }
 
 void link(ActionList& list) {
@@ -63,7 +64,7 @@ std::vector<ActionList> action_lists(const plan::Plan& plan, const plan::Costs& 
       for (std::size_t i = 0; i < list.length.size(); ++i) list.length[i] *= o.scale[l][i];
     if (o.noise)
       for (const Action& a : *list.actions)
-        if (a.lane == Lane::compute) list.length[a.id] *= noise_factor(*o.noise, noise_key, l, a.id);
+        if (a.lane == Lane::compute) list.length[a.id] *= noise_factor(*o.noise, o.noise_stretch, noise_key, l, a.id);
     link(list);
   }
   return out;

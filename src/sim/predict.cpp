@@ -4,6 +4,7 @@
 
 #include "model/parameters.h"
 #include "sim/actual_load.h"
+#include "sim/core_sharing.h"
 #include "sim/exchange_phases.h"
 #include "sim/memory_cost.h"
 #include "sim/price.h"
@@ -13,14 +14,14 @@ namespace trireme::sim {
 SimulateOptions simulate_options(const plan::RunSpec& run, const platform::PlatformSpec& platform, const plan::Mesh& mesh) {
   SimulateOptions out;
   out.threads = std::max(1, threads_of_rank(run, platform, mesh.world()));
-  out.ranks_per_host = platform.host.ranks;
+  out.ranks_per_host = ranks_of_machine(platform.host, mesh.world());
   if (platform.device.kind != "cpu") return out;  // devices of their own: nothing is shared
   out.cores = platform.host.cores;
   out.communication_core_share = platform.framework.communication_core_share;
-  for (const platform::BusyTable& table : platform.host.busy)
-    if (!out.busy || table.threads == out.threads) out.busy = &table;
+  out.busy = busy_table(platform.host, out.threads);
   out.every_rank = true;
   if (!platform.host.noise.factor.empty()) out.noise = &platform.host.noise;
+  if (out.noise && out.busy) out.noise_stretch = noise_stretch(*out.busy, *out.noise, out.ranks_per_host);
   return out;
 }
 
@@ -76,8 +77,7 @@ Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platfo
   p.peak_flops_per_s = platform::DeviceCurves(platform.device, run.device.dtype, out.priced.threads).peak().value;
   if (platform.device.kind == "cpu" && plan.mesh.world() > 0) {
     // Ranks share their host's peak.
-    const int ranks = platform.host.ranks > 0 ? std::min(platform.host.ranks, plan.mesh.world()) : plan.mesh.world();
-    p.peak_flops_per_s /= ranks;
+    p.peak_flops_per_s /= ranks_of_machine(platform.host, plan.mesh.world());
   }
   p.platform = platform.name;
   p.platform_measured = out.priced.measured;

@@ -10,6 +10,7 @@
 #include "model/parameters.h"
 #include "platform/device_curves.h"
 #include "platform/network_curves.h"
+#include "sim/core_sharing.h"
 #include "sim/exchange_cost.h"
 #include "sim/memory_cost.h"
 #include "sim/message_cost.h"
@@ -82,7 +83,7 @@ class Pricer {
       parts.push_back(explain_operator(op, curves_));
       sum += parts.back().seconds;
     }
-    const double factor = segment_factor(curves_, run_.model, a.segment, a.layer, a.pass);
+    const double factor = segment_factor(curves_, run_.model, a.segment, a.layer, a.pass, shape_);
     if (factor != 1 && sum > 0) parts.push_back({"the rest", sum * (factor - 1), fmt::format("the segment as a whole took {:.2f} times its operators", factor)});
     return sum * factor;
   }
@@ -207,16 +208,16 @@ class Pricer {
 
 }  // namespace
 
-double segment_factor(const platform::DeviceCurves& curves, const model::ModelSpec& spec, Segment segment, int layer, Pass pass) {
+double segment_factor(const platform::DeviceCurves& curves, const model::ModelSpec& spec, Segment segment, int layer, Pass pass,
+                      const model::SegmentShape& shape) {
   return curves.segment_factor(model::name_of(segment), layer < 0 ? "end" : spec.is_moe(layer) ? "moe" : "dense",
-                               pass == Pass::forward ? "forward" : "backward");
+                               pass == Pass::forward ? "forward" : "backward", static_cast<double>(shape.tokens()), shape.local_experts);
 }
 
 int threads_of_rank(const plan::RunSpec& run, const platform::PlatformSpec& platform, int world) {
   if (platform.device.kind != "cpu") return 0;
   if (run.device.threads > 0) return run.device.threads;
-  const int ranks = platform.host.ranks > 0 ? std::min(platform.host.ranks, world) : world;
-  return std::max(1, platform.host.cores / ranks);
+  return std::max(1, platform.host.cores / ranks_of_machine(platform.host, world));
 }
 
 Priced price(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform) {

@@ -28,7 +28,7 @@ Priced price(const plan::Plan& plan, const plan::RunSpec& run, const platform::P
 
 // Of a segment's time over the sum of its operators, as measured (platform::SegmentTable).
 double segment_factor(const platform::DeviceCurves& curves, const model::ModelSpec& spec, model::Segment segment, int layer,
-                      model::Pass pass);
+                      model::Pass pass, const model::SegmentShape& shape);
 
 // Threads of a rank: run.device.threads, else the host's cores shared by its ranks, at least 1; 0 on accelerators.
 int threads_of_rank(const plan::RunSpec& run, const platform::PlatformSpec& platform, int world);

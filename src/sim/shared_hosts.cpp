@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 
+#include "sim/core_sharing.h"
+
 namespace trireme::sim {
 
 using plan::Action;

@@ -36,6 +36,7 @@ struct SimulateOptions {
   bool memory = true;                         // also the memory curves
   bool every_rank = false;                    // else one rank a stage
   const platform::NoiseTable* noise = nullptr;  // not owned; null: none
+  double noise_stretch = 1;                     // of its factors' distances from 1
   std::uint64_t seed = 0;                     // of the noise
   // Of each rank (every_rank) or stage, for each of its actions: its length over the price; empty: 1 everywhere.
   std::vector<std::vector<double>> scale;
@@ -54,10 +55,5 @@ SimResult simulate(const plan::Plan& plan, const plan::Costs& costs, const Simul
 
 // One timeline for every rank of the mesh.
 std::vector<plan::RankTimeline> timelines(const plan::Plan& plan, const SimResult& result);
-
-// The slow-down of a rank while `busy` ranks of `threads` threads compute on `cores` cores; table may be null.
-double slow_down(const platform::BusyTable* table, double busy, int threads, int cores);
-// Likewise of the time that a waiting thread takes to run on; 0 without a table.
-double hand_over_s(const platform::BusyTable* table, double busy);
 
 }  // namespace trireme::sim

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,12 +43,40 @@ TEST(DeviceCurves, TakesSegmentFactorsOfTheNearestThreads) {
   Device d = device();
   for (int threads : {1, 8})
     d.segments.push_back({.threads = threads, .segment = {"experts"}, .layer = {"moe"}, .pass = {"forward"}, .factor = {1.0 + threads}});
-  EXPECT_EQ(DeviceCurves(d, DType::float32, 2).segment_factor("experts", "moe", "forward"), 2);
-  EXPECT_EQ(DeviceCurves(d, DType::float32, 16).segment_factor("experts", "moe", "forward"), 9);
-  EXPECT_EQ(DeviceCurves(d, DType::float32, 2).segment_factor("experts", "moe", "backward"), 1);   // none was measured
+  const auto factor = [&](DType dtype, int threads, const char* pass, const char* segment = "experts") {
+    return DeviceCurves(d, dtype, threads).segment_factor(segment, "moe", pass, 512, 16);
+  };
+  EXPECT_DOUBLE_EQ(factor(DType::float32, 2, "forward"), 2);
+  EXPECT_DOUBLE_EQ(factor(DType::float32, 16, "forward"), 9);
+  EXPECT_EQ(factor(DType::float32, 2, "backward"), 1);  // none was measured
   // Files of before measured the shared expert within the experts: the sum of both stays what it was.
-  EXPECT_EQ(DeviceCurves(d, DType::float32, 2).segment_factor("shared", "moe", "forward"), 2);
-  EXPECT_EQ(DeviceCurves(d, DType::bfloat16, 2).segment_factor("experts", "moe", "forward"), 1);
+  EXPECT_DOUBLE_EQ(factor(DType::float32, 2, "forward", "shared"), 2);
+  EXPECT_EQ(factor(DType::bfloat16, 2, "forward"), 1);
+  EXPECT_THAT(DeviceCurves(d, DType::float32, 2).notes(), testing::Contains(testing::HasSubstr("none measured with 2 threads, factors of 1")));
+  EXPECT_THAT(DeviceCurves(d, DType::float32, 8).notes(), testing::Not(testing::Contains(testing::HasSubstr("segments"))));
+}
+
+TEST(DeviceCurves, HasTheCurvesOfItsThreads) {
+  Device d = device();
+  d.gemm.push_back({.threads = 2, .m = {16}, .n = {64}, .k = {64}, .flops_per_s = {1.7e9}});
+  d.memory.push_back({.use = MemoryUse::copy, .threads = 2, .bytes = {1000}, .bytes_per_s = {6e9}});
+  EXPECT_NEAR(DeviceCurves(d, DType::float32, 1).gemm(16, 64, 64).value, 1e9, 1);
+  EXPECT_NEAR(DeviceCurves(d, DType::float32, 2).gemm(16, 64, 64).value, 1.7e9, 1);
+  EXPECT_NEAR(DeviceCurves(d, DType::float32, 2).memory(MemoryUse::copy, 1000).value, 6e9, 1);
+  EXPECT_THAT(DeviceCurves(d, DType::float32, 2).notes(), testing::Not(testing::Contains(testing::HasSubstr("no curve for 2 threads"))));
+}
+
+TEST(DeviceCurves, InterpolatesSegmentFactorsBetweenSizes) {
+  Device d = device();
+  d.segments = {{.threads = 1, .segment = {"experts", "experts", "experts", "experts"}, .layer = {"moe", "moe", "moe", "moe"},
+                 .pass = {"forward", "forward", "forward", "forward"}, .tokens = {256, 1024, 256, 1024}, .experts = {4, 4, 16, 16},
+                 .factor = {1, 4, 2, 8}}};
+  const DeviceCurves c(d, DType::float32, 1);
+  const auto factor = [&](double tokens, double experts) { return c.segment_factor("experts", "moe", "forward", tokens, experts); };
+  EXPECT_NEAR(factor(512, 4), 2, 1e-12);                 // half way in logs between 1 and 4
+  EXPECT_NEAR(factor(512, 8), 2 * std::sqrt(2), 1e-12);  // and between 2 and 4
+  EXPECT_NEAR(factor(4096, 16), 8, 1e-12);               // beyond the sizes: the last one's
+  EXPECT_NEAR(factor(1, 1), 1, 1e-12);
 }
 
 PlatformSpec network() {

@@ -98,6 +98,14 @@ TEST(PlatformFile, KeepsSegmentFactors) {
   p.device.segments = {{.threads = 1, .source = Source::measured, .model = "a \"small\" one", .segment = {"experts", "head"},
                         .layer = {"moe", "end"}, .pass = {"backward", "forward"}, .factor = {1.25, 0.9}}};
   EXPECT_EQ(parse_platform(to_toml(p), "again").device.segments, p.device.segments);
+  p.device.segments[0].tokens = {256, 512};
+  p.device.segments[0].experts = {8, 8};
+  p.device.segments.push_back({.threads = 2, .source = Source::measured, .segment = {"head"}, .layer = {"end"}, .pass = {"forward"}, .factor = {1.5}});
+  EXPECT_EQ(parse_platform(to_toml(p), "again").device.segments, p.device.segments);
+  EXPECT_EQ(parse_platform_json(nlohmann::json(p).dump(), "p.json"), p);
+  p.device.segments[0].experts.pop_back();
+  EXPECT_THAT(error_of(to_toml(p)), HasSubstr("device.segment[0].experts"));
+  p.device.segments[0].experts.push_back(8);
   p.device.segments[0].pass.pop_back();
   try {
     parse_platform_json(nlohmann::json(p).dump(), "p.json");
@@ -119,6 +127,25 @@ TEST(PlatformFile, KeepsNoiseAndRefusesUnsortedQuantiles) {
   } catch (const ConfigError& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr("host.noise.factor = 0.5 after 1: quantiles, ascending"));
   }
+}
+
+TEST(PlatformFile, KeepsBusyRanksOfEachNumberOfThreads) {
+  PlatformSpec p = default_platform();
+  p.host.busy = {{.threads = 2, .source = Source::measured, .ranks = {1}, .slow_down = {1}, .hand_over_s = {25 * 1e-6}, .noise = {0.03}},
+                 {.threads = 1, .source = Source::measured, .ranks = {1, 2}, .slow_down = {1, 1.125}, .hand_over_s = {16 * 1e-6, 32 * 1e-6}}};
+  EXPECT_EQ(parse_platform(to_toml(p), "x.toml").host.busy, p.host.busy);
+  EXPECT_EQ(parse_platform_json(nlohmann::json(p).dump(), "p.json"), p);
+  p.host.busy[0].noise = {0.03, 0.04};
+  EXPECT_THAT(error_of(to_toml(p)), HasSubstr("host.busy[0].noise"));
+}
+
+TEST(PlatformFile, KeepsHostsOfOneMachine) {
+  PlatformSpec p = default_platform();
+  EXPECT_EQ(p.host.per_machine, 1);
+  p.host.ranks = 2;
+  p.host.per_machine = 4;
+  EXPECT_EQ(parse_platform(to_toml(p), "x.toml").host, parse_platform_json(nlohmann::json(p).dump(), "p.json").host);
+  EXPECT_EQ(parse_platform(to_toml(p), "x.toml").host.per_machine, 4);
 }
 
 TEST(PlatformFile, NamesAnUnknownKey) {

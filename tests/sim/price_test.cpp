@@ -88,6 +88,32 @@ TEST_F(Price, AMeasuredSegmentCorrectsTheSum) {
   EXPECT_NEAR(seconds(priced, 0, ActionKind::backward, model::Segment::mlp, model::Pass::backward), 1.5 * before, 1e-12);
 }
 
+TEST_F(Price, TakesTheCurvesOfTheThreadsThatARankHas) {
+  // Four cores: four ranks have one thread each, two have two, which are twice as fast; a segment as a whole takes 1.5 times
+  // its operators with one thread and 3 times with two, where its micro-batch has 16 tokens.
+  platform::Device& d = platform_.device;
+  d.gemm.push_back({.threads = 2, .m = {1}, .n = {1}, .k = {1}, .flops_per_s = {2e9}});
+  for (auto use : {platform::MemoryUse::copy, platform::MemoryUse::elementwise, platform::MemoryUse::optimizer})
+    d.memory.push_back({.use = use, .threads = 2, .bytes = {1}, .bytes_per_s = {2e9}});
+  for (const int threads : {1, 2})
+    d.segments.push_back({.threads = threads, .segment = {"mlp", "mlp"}, .layer = {"dense", "dense"}, .pass = {"forward", "forward"},
+                          .tokens = {16, 64}, .experts = {2, 2}, .factor = {1.5 * threads, 9}});
+  run_.device.threads = 0;
+  double work_s = 0, launch_s = 0;
+  for (const Operator& op : model::operators(run_.model, model::Segment::mlp, 0, model::Pass::forward, segment_shape(run_, mesh_, 1))) {
+    work_s += (op.kind == OperatorKind::memory ? op.bytes.value : op.flops.value) / 1e9;
+    launch_s += op.launches * 1e-6;
+  }
+  const auto mlp_s = [&] {
+    plan_ = plan::make_training_plan(run_, mesh_);
+    return seconds(price(plan_, run_, platform_), 0, ActionKind::forward, model::Segment::mlp, model::Pass::forward);
+  };
+  EXPECT_NEAR(mlp_s(), 1.5 * (work_s + launch_s), 1e-12);
+  mesh_ = {.pp = 2};
+  run_.layout.dp = run_.layout.ep = 1;
+  EXPECT_NEAR(mlp_s(), 3 * (work_s / 2 + launch_s), 1e-12);
+}
+
 TEST_F(Price, MessagesAreBytesOverTheLink) {
   const Priced priced = price(plan_, run_, platform_);
   // 16 tokens x 8 wide in float32: 512 bytes.

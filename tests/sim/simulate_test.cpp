@@ -7,6 +7,7 @@
 
 #include "plan/pipeline/gpipe.h"
 #include "plan/pipeline/one_f_one_b.h"
+#include "sim/core_sharing.h"
 #include "sim/slot_plan.h"
 
 namespace trireme::sim {
@@ -200,6 +201,9 @@ TEST(Simulate, NoiseMakesExchangesWaitForTheSlowest) {
   for (int i = 0; i < samples; ++i)
     sum += simulate(t.plan, t.costs, {.every_rank = true, .noise = &noise, .seed = static_cast<std::uint64_t>(i)}).step_s - 0.5;
   EXPECT_NEAR(sum / samples, 0.5 + 2.0 / 3, 4 * 0.2357 / std::sqrt(samples));  // standard deviation of that maximum: 0.2357
+  // Stretched by half: uniform in [0.75, 1.25].
+  EXPECT_NEAR(simulate(t.plan, t.costs, {.every_rank = true, .noise = &noise, .noise_stretch = 0.5, .seed = 7}).step_s - 0.5,
+              1 + 0.5 * (simulate(t.plan, t.costs, {.every_rank = true, .noise = &noise, .seed = 7}).step_s - 1.5), 1e-12);
   const SimulateOptions same{.every_rank = true, .noise = &noise, .seed = 7};
   EXPECT_EQ(simulate(t.plan, t.costs, same).step_s, simulate(t.plan, t.costs, same).step_s);
 }
@@ -224,6 +228,33 @@ TEST(Simulate, TimelinesRepeatAStageForItsDataRanks) {
   EXPECT_NE(t[3].spans, t[0].spans);
   EXPECT_EQ(t[5].rank, 5);
   EXPECT_NEAR(t[5].step_s, 3 * 3, 1e-9);
+}
+
+TEST(BusyTable, IsOfTheNearestNumberOfThreads) {
+  platform::Host host{.cores = 8, .busy = {{.threads = 8}, {.threads = 2}, {.threads = 1}}};
+  EXPECT_EQ(busy_table(host, 8)->threads, 8);
+  EXPECT_EQ(busy_table(host, 1)->threads, 1);
+  EXPECT_EQ(busy_table(host, 3)->threads, 2);  // 3 / 2 is nearer than 8 / 3
+  EXPECT_EQ(busy_table({.cores = 8}, 1), nullptr);
+}
+
+TEST(RanksOfMachine, AreThoseOfAllItsHosts) {
+  EXPECT_EQ(ranks_of_machine({.cores = 8, .ranks = 4}, 16), 4);
+  EXPECT_EQ(ranks_of_machine({.cores = 8}, 16), 16);                                // one host for all
+  EXPECT_EQ(ranks_of_machine({.cores = 2, .ranks = 2, .per_machine = 4}, 8), 8);    // namespaces of one machine
+  EXPECT_EQ(ranks_of_machine({.cores = 2, .ranks = 2, .per_machine = 4}, 6), 6);
+}
+
+TEST(NoiseStretch, MakesTheDistancesThoseOfTheNumberOfRanks) {
+  // The quantiles lie 0.5, 0, 0.5 from 1: a third in the mean. 2 ranks vary by a sixth: half as far.
+  const platform::NoiseTable noise{.factor = {0.5, 1, 1.5}};
+  const platform::BusyTable table{.threads = 1, .ranks = {1, 2, 4}, .slow_down = {1, 1, 2}, .hand_over_s = {1, 1, 1}, .noise = {1. / 12, 1. / 6, 1. / 3}};
+  EXPECT_NEAR(distance_from_mean(noise.factor), 1. / 3, 1e-12);
+  EXPECT_NEAR(noise_stretch(table, noise, 2), 0.5, 1e-12);
+  EXPECT_NEAR(noise_stretch(table, noise, 3), 0.75, 1e-12);
+  EXPECT_NEAR(noise_stretch(table, noise, 4), 1, 1e-12);
+  EXPECT_NEAR(noise_stretch(table, noise, 16), 1, 1e-12);
+  EXPECT_EQ(noise_stretch({.ranks = {1}}, noise, 2), 1);  // nobody measured it
 }
 
 TEST(SlowDown, IsLinearBetweenItsPointsAndProportionalBeyond) {

@@ -74,7 +74,7 @@ class SegmentWork::Prober {
   }
 
   std::vector<SegmentSample> samples() {
-    const double budget_s = (o_.quick ? 0.05 : 0.3) * static_cast<double>(calls_.size());
+    const double budget_s = (o_.quick ? 0.03 : 0.12) * static_cast<double>(calls_.size());
     pass();  // warm-up
     std::vector<std::vector<double>> forward_s(calls_.size()), backward_s(calls_.size());
     const auto begin = Clock::now();
