@@ -100,8 +100,8 @@ TEST_F(Price, TakesTheCurvesOfTheThreadsThatARankHas) {
                           .tokens = {16, 64}, .experts = {2, 2}, .factor = {1.5 * threads, 9}});
   run_.device.threads = 0;
   double work_s = 0, launch_s = 0;
-  for (const Operator& op : model::operators(run_.model, model::Segment::mlp, 0, model::Pass::forward, segment_shape(run_, mesh_, 1))) {
-    work_s += (op.kind == OperatorKind::memory ? op.bytes.value : op.flops.value) / 1e9;
+  for (const FusedOperator& op : model::operators(run_.model, model::Segment::mlp, 0, model::Pass::forward, segment_shape(run_, mesh_, 1))) {
+    work_s += (op.kind == FusedKind::memory ? op.bytes.value : op.flops.value) / 1e9;
     launch_s += op.launches * 1e-6;
   }
   const auto mlp_s = [&] {
