@@ -10,7 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "search/layouts/best_layouts.h"
 #include "search/layouts/coarse.h"
+#include "search/layouts/fallbacks.h"
 #include "search/layouts/layout_rules.h"
 #include "search/layouts/share_out.h"
 
@@ -54,6 +56,24 @@ struct Worker {
   sim::GridWorkspace workspace;
 };
 
+// Rules that the given degrees break, with the others at their smallest.
+std::vector<std::string> why_no_cell(const Question& q) {
+  sim::Setting s = q.base;
+  for (const auto& [key, degree] : {std::pair<const char*, int*>{"layout.pp", &s.layout.pp},
+                                    {"layout.tp", &s.layout.tp},
+                                    {"layout.cp", &s.layout.cp},
+                                    {"layout.ep", &s.layout.ep},
+                                    {"layout.etp", &s.layout.etp}})
+    if (!q.is_given(key)) *degree = 1;
+  if (!q.is_given("layout.dp")) s.layout.dp = data_degree(s);
+  if (!q.is_given("batch.micro_batch")) s.batch.micro_batch = 1;
+  std::vector<std::string> reasons = broken_rules(s);
+  if (reasons.empty())
+    reasons = {fmt::format("no combination of degrees fits {} devices, a global batch of {} sequences and what is given",
+                           s.num_devices, s.batch.global_batch)};
+  return reasons;
+}
+
 class Search {
  public:
   Search(const Question& question, const SearchOptions& options)
@@ -77,8 +97,7 @@ class Search {
       }
     for (int n = 0; n <= question_.base.model.num_layers; ++n)
       recomputations_.push_back(recomputations_of(question_, n));
-    best_of_cell_.assign(cells_.size(), infinity);
-    if (options_.cut_off_s > 0) cut_off_ = options_.cut_off_s;
+    best_ = BestLayouts(cells_.size(), options_.top, options_.cut_off_s > 0 ? options_.cut_off_s : infinity);
     bound_cells();
     if (!queue_.empty()) result_.least_bound_s = queue_.top().bound_s;
     if (!options_.bounds_only)
@@ -124,9 +143,9 @@ class Search {
     std::vector<Node> batch;
     while (!queue_.empty() && batch.size() < batch_size) {
       const Node node = queue_.top();
-      if (node.bound_s > cut_off_) break;
+      if (node.bound_s > best_.cut_off_s()) break;
       queue_.pop();
-      if (node.bound_s < best_of_cell_[node.cell]) batch.push_back(node);
+      if (best_.open(node.cell, node.bound_s)) batch.push_back(node);
     }
     if (batch.empty()) return false;
     std::vector<Opened> opened(batch.size());
@@ -136,24 +155,13 @@ class Search {
       result_.bounds += o.bounds;
       frugal_.see(o.frugal.bytes, o.frugal.node);
       for (const Node& n : o.nodes)
-        if (n.bound_s <= cut_off_ && n.bound_s < best_of_cell_[n.cell]) queue_.push(n);
+        if (best_.open(n.cell, n.bound_s)) queue_.push(n);
       if (!o.estimate) continue;
       ++result_.estimates;
-      if (o.estimate->feasible) keep(batch[i].cell, *o.estimate);
+      if (o.estimate->feasible) best_.keep(batch[i].cell, *o.estimate);
       if (options_.keep_all) result_.estimated.push_back(std::move(*o.estimate));
     }
     return true;
-  }
-
-  void keep(int cell, const Estimate& e) {
-    const double step_s = e.time.step_s;
-    if (step_s >= best_of_cell_[cell] || step_s > cut_off_) return;
-    best_of_cell_[cell] = step_s;
-    std::erase_if(best_, [&](const auto& b) { return b.first == cell; });
-    const auto slower = [&](const auto& b) { return std::tie(b.second.time.step_s, b.first) > std::tie(step_s, cell); };
-    best_.insert(std::find_if(best_.begin(), best_.end(), slower), {cell, e});
-    if (static_cast<int>(best_.size()) > options_.top) best_.pop_back();
-    if (static_cast<int>(best_.size()) == options_.top) cut_off_ = std::min(cut_off_, best_.back().second.time.step_s);
   }
 
   void open(Worker& w, const Node& node, Opened& out) {
@@ -166,7 +174,7 @@ class Search {
     const Recomputation& r = recomputations_[b.most_layers_of_a_piece()][node.recomputation];
     b.enter(r);
     const std::vector<States> states = states_of(question_, cell);
-    const std::vector<int> fallback = fallbacks(states);
+    const std::vector<int> fallback = fallbacks_of(states);
     if (node.states < 0) {
       for (std::size_t s = 0; s < states.size(); ++s)
         if (fallback[s] < 0) push_leaf(b, node, states, fallback, s, out);
@@ -175,33 +183,13 @@ class Search {
     }
   }
 
-  // Where a layout fits, those that only save memory are no faster: swapping, exposing what could overlap, and sharding
-  // gradients, too. They are opened when it does not fit. By place: which layout's states these are a fallback of; -1:
-  // of none.
-  static std::vector<int> fallbacks(const std::vector<States>& states) {
-    const auto alike = [](const States& a, const States& b) {
-      const auto level = [](plan::Sharding l) {
-        return l == plan::Sharding::gradients ? plan::Sharding::optimizer : l;
-      };
-      return level(a.sharding) == level(b.sharding) && a.shard_degree == b.shard_degree &&
-             a.expert_shard_degree == b.expert_shard_degree;
-    };
-    std::vector<int> out, firsts;
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      const auto at = std::find_if(firsts.begin(), firsts.end(), [&](int f) { return alike(states[f], states[i]); });
-      out.push_back(at == firsts.end() ? -1 : *at);
-      if (at == firsts.end()) firsts.push_back(static_cast<int>(i));
-    }
-    return out;
-  }
-
   // One that cannot fit is passed over for its fallbacks at once.
   void push_leaf(CoarseBounds& b, const Node& group, const std::vector<States>& states,
                  const std::vector<int>& fallback, std::size_t at, Opened& out) {
     Node leaf = group;
     leaf.states = static_cast<int>(at), leaf.bound_s = std::max(group.bound_s, b.seconds(states[at]));
     ++out.bounds;
-    if (leaf.bound_s > cut_off_ || leaf.bound_s >= best_of_cell_[leaf.cell]) return;
+    if (!best_.open(leaf.cell, leaf.bound_s)) return;
     const double bytes = b.bytes(states[at]);
     ++out.bounds;
     if (bytes <= question_.target.capacity_bytes) return out.nodes.push_back(leaf);
@@ -226,7 +214,7 @@ class Search {
   bool open_leaf(Worker& w, const Node& node, const States& s, Opened& out) {
     CoarseBounds& b = w.bounds;
     if (!holds(schedule_rules(), b.setting(s))) return true;
-    if (s.swap.has(plan::Swap::activations) && b.seconds_with_copies(s) > cut_off_) return false;
+    if (s.swap.has(plan::Swap::activations) && b.seconds_with_copies(s) > best_.cut_off_s()) return false;
     out.estimate = estimate(question_, b.setting(s), shelf_, w.workspace);
     if (!out.estimate->feasible) out.frugal.see(out.estimate->needed_bytes, node);
     return out.estimate->feasible;
@@ -248,7 +236,7 @@ class Search {
         if (recomputations[r].layers == 0) frugal.recomputation = static_cast<int>(r);
       if (frugal.recomputation < 0) frugal.recomputation = 0;
       node.bound_s = std::max(at_least, fastest(b, {}, states, out));  // with nothing computed again
-      if (node.bound_s <= cut_off_ && may_fit(b, recomputations[frugal.recomputation], frugal, out))
+      if (node.bound_s <= best_.cut_off_s() && may_fit(b, recomputations[frugal.recomputation], frugal, out))
         out.nodes.push_back(node);
     }
   }
@@ -261,8 +249,7 @@ class Search {
     for (std::size_t r = 0; r < recomputations.size(); ++r) {
       node.recomputation = static_cast<int>(r);
       node.bound_s = std::max(at_least, fastest(b, recomputations[r], states, out));
-      if (node.bound_s <= cut_off_ && node.bound_s < best_of_cell_[node.cell] &&
-          may_fit(b, recomputations[r], node, out))
+      if (best_.open(node.cell, node.bound_s) && may_fit(b, recomputations[r], node, out))
         out.nodes.push_back(node);
     }
   }
@@ -295,11 +282,11 @@ class Search {
     const double now = std::chrono::duration<double>(Clock::now() - start_).count();
     if (!options_.progress || now < last_report_ + 1) return;
     last_report_ = now;
-    options_.progress({now, result_.bounds, result_.estimates, best_.empty() ? 0 : best_[0].second.time.step_s});
+    options_.progress({now, result_.bounds, result_.estimates, best_.fastest_s()});
   }
 
   void finish() {
-    for (auto& [cell, e] : best_) result_.best.push_back(std::move(e));
+    result_.best = best_.take();
     // With a cut-off there may be layouts that fit, only slower ones.
     if (result_.best.empty() && (cells_.empty() || (!options_.bounds_only && options_.cut_off_s == 0)))
       explain_failure();
@@ -308,20 +295,7 @@ class Search {
 
   void explain_failure() {
     if (cells_.empty()) {
-      sim::Setting s = question_.base;
-      for (const auto& [key, degree] : {std::pair<const char*, int*>{"layout.pp", &s.layout.pp},
-                                        {"layout.tp", &s.layout.tp},
-                                        {"layout.cp", &s.layout.cp},
-                                        {"layout.ep", &s.layout.ep},
-                                        {"layout.etp", &s.layout.etp}})
-        if (!question_.is_given(key)) *degree = 1;
-      if (!question_.is_given("layout.dp")) s.layout.dp = data_degree(s);
-      if (!question_.is_given("batch.micro_batch")) s.batch.micro_batch = 1;
-      result_.reasons = broken_rules(s);
-      if (result_.reasons.empty())
-        result_.reasons = {
-            fmt::format("no combination of degrees fits {} devices, a global batch of {} sequences and what is given",
-                        s.num_devices, s.batch.global_batch)};
+      result_.reasons = why_no_cell(question_);
       return;
     }
     if (frugal_.bytes == infinity) {
@@ -367,9 +341,7 @@ class Search {
   std::array<std::array<std::vector<Family>, 3>, 2> families_;  // [several stages][one, several expert ranks, nodes]
   std::vector<std::vector<Recomputation>> recomputations_;      // by the layers of the largest piece
   std::priority_queue<Node, std::vector<Node>, std::greater<>> queue_;
-  std::vector<double> best_of_cell_;
-  std::vector<std::pair<int, Estimate>> best_;
-  double cut_off_ = infinity;
+  BestLayouts best_{0, 0, 0};  // of the cells, once these are known
   Frugal frugal_;
   SearchResult result_;
 };
