@@ -19,6 +19,7 @@
 #include "sim/estimate/step_bound.h"
 #include "sim/estimate/step_model.h"
 #include "sim/grid/simulate_grid.h"
+#include "sim/rates/sheet_rates.h"
 
 namespace {
 
@@ -104,18 +105,18 @@ sim::Setting mixture_of_experts() {
   return s;
 }
 
-sim::Machine machine() {
+sim::SheetRates machine() {
   platform::PlatformSpec p;
   p.datasheet.peaks = {{"bfloat16", 989.4e12}};
   p.datasheet.memory_bytes_per_s = 3.35e12;
   p.datasheet.levels = {{.name = "node", .devices = 8, .latency_s = 3e-6, .bytes_per_s = 450e9},
                         {.name = "global", .latency_s = 8e-6, .bytes_per_s = 50e9}};
-  return sim::make_machine(p, {}, {}, sim::ComputeFormat::bfloat16);
+  return {p, {}, {}, sim::ComputeFormat::bfloat16};
 }
 
 void estimate(double budget_s) {
   const sim::Setting setting = mixture_of_experts();
-  const sim::Machine m = machine();
+  const sim::SheetRates m = machine();
   sim::BoundWorkspace workspace;
   sim::GridWorkspace grid;
   double bound = 0;
@@ -148,9 +149,11 @@ void search_a_trillion(int threads) {
   q.base.model.attention.num_heads = q.base.model.attention.num_kv_heads = 64;
   q.base.batch = {.sequence_length = 4096, .micro_batch = 1, .global_batch = 16384};
   q.base.num_devices = 4096;
-  q.target.machine = machine();
+  sim::Machine m = machine().machine();
+  m.host_bytes = 55e9;
+  q.target.rates = std::make_shared<sim::SheetRates>(m);
   q.target.kernels = model::find_kernels("megatron");
-  q.target.capacity_bytes = 80 * GiB, q.target.host_capacity_bytes = 256 * GiB, q.target.machine.host_bytes = 55e9;
+  q.target.capacity_bytes = 80 * GiB, q.target.host_capacity_bytes = 256 * GiB;
   const search::SearchResult found = search::search_layouts(q, {.threads = threads});
   if (found.best.empty()) return;
   std::cout << nlohmann::json{{"bench", "search"},

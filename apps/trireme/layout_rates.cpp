@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "sim/rates/sheet_rates.h"
+
 namespace trireme::apps {
 
 std::vector<Rate> rates_of(const search::Target& t) {
-  const sim::Machine& m = t.machine;
+  const auto* of_sheet = dynamic_cast<const sim::SheetRates*>(t.rates.get());
+  if (!of_sheet) return {};
+  const sim::Machine& m = of_sheet->machine();
   const std::string sheet = t.platform + "'s data sheet";
   const auto fitted = [&](const char* key, const std::string& of, bool known) {
     return fmt::format("{} of {}, {}", key, of.empty() ? "a stack" : of,

@@ -28,7 +28,7 @@ using Spans = std::vector<std::vector<plan::Span>>;
 
 Spans spans_of_slots(const sim::StepModel& step, const sim::CompiledGrid& grid, const ChosenQuestion& chosen) {
   sim::GridWorkspace workspace;
-  step.evaluate(chosen.question.target.machine, workspace, true);
+  step.evaluate(*chosen.question.target.rates, workspace, true);
   const std::vector<plan::Span>& all = workspace.result.spans;
   Spans out;
   for (int stage = 0; stage < grid.num_stages; ++stage)
@@ -82,7 +82,7 @@ LayoutAnswer make_answer(const ChosenQuestion& chosen, const search::SearchResul
   a.memory = search::memory_of(chosen.question, s, shelf);
   const sim::StepModel step(s, ready->grid, chosen.question.target.kernels);
   a.spans = a.simulated ? spans_of_slots(a.schedule, *a.simulated) : spans_of_slots(step, *ready->grid, chosen);
-  a.terms = step.explain(chosen.question.target.machine);
+  a.terms = step.explain(*chosen.question.target.rates);
   return a;
 }
 

@@ -73,11 +73,13 @@ DType compute_of(const plan::RunSpec& run) {
   return run.device.dtype == DType::float64 ? DType::float32 : run.device.dtype;
 }
 
-void plan_run(const plan::RunSpec& run, const Options& o) {
+void plan_run(const plan::RunSpec& run, const Options& o, const Context& context) {
   model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
   const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run));
-  const platform::PlatformSpec platform = choose_platform(o.layout.question.platform, run);
-  const RunPlan planned = make_run_plan(run, mesh, platform);
+  const ChosenPlatform chosen = choose_platform(o.layout.question.platform, o.layout.question.stack, run, context);
+  const platform::PlatformSpec& platform = chosen.spec;
+  RunPlan planned = make_run_plan(run, mesh, platform, {.keep = {}, .software = chosen.software});
+  planned.assumptions.insert(planned.assumptions.begin(), chosen.assumptions.begin(), chosen.assumptions.end());
   const RunOutput output = output_of(o);
   std::fputs((output.json ? run_json(planned, platform, output).dump(1) + "\n" : run_text(planned, platform, output)).c_str(),
              stdout);
@@ -130,8 +132,8 @@ void search_run(plan::RunSpec run, Options& o, const Context& context) {
            fmt::format("layout.bucket_MiB={}", run.layout.bucket_MiB)};
   for (const std::string& set : o.set)
     if (belongs_to_question(set)) q.set.push_back(set);
-  const platform::PlatformSpec platform = choose_platform(q.platform, run);
-  if (!q.platform.empty()) run.platform = std::filesystem::absolute(q.platform).lexically_normal();
+  const platform::PlatformSpec platform = choose_platform(q.platform, q.stack, run, context).spec;
+  if (!q.platform.empty()) run.platform = std::filesystem::absolute(platform_file(q.platform, context)).lexically_normal();
   const ChosenQuestion chosen = choose_question(q, context, run.model, platform);
   o.layout.as_run = [&](const sim::Setting& s) {
     plan::RunSpec out = run;
@@ -192,7 +194,7 @@ void plan_command(Options& o, const Context& context) {
   }
   if (o.search) return search_run(run, o, context);
   if (!plan::refused_keys(run.layout).empty() || !model::untrainable(run.model).empty()) return estimate_run(run, o, context);
-  plan_run(run, o);
+  plan_run(run, o, context);
 }
 
 }  // namespace

@@ -20,13 +20,16 @@ report::PlanView view_of(const RunPlan& p, const platform::PlatformSpec& platfor
 std::string terms_text(const sim::Priced& priced) {
   report::TextTable table({"price", "value", "from"}, /*last_left=*/true);
   for (const sim::Term& t : priced.terms) table.add({t.what, report::show_seconds(t.seconds), t.source});
-  return "\nWhat each action's price consists of\n" + table.text() + fmt::format("  {} threads a rank\n", priced.threads);
+  std::string out = "\nWhat each action's price consists of\n" + table.text();
+  if (priced.threads > 0) out += fmt::format("  {} threads a rank\n", priced.threads);
+  return out;
 }
 
 }  // namespace
 
 std::string run_text(const RunPlan& p, const platform::PlatformSpec& platform, const RunOutput& o) {
   std::string out = report::plan_text(view_of(p, platform));
+  for (const std::string& line : p.assumptions) out += fmt::format("assumed: {}\n", line);
   for (const std::string& note : p.predicted.priced.notes) out += fmt::format("note: {}\n", note);
   if (o.explain) out += terms_text(p.predicted.priced);
   if (o.actions) out += "\n" + to_text(p.plan);
@@ -35,7 +38,9 @@ std::string run_text(const RunPlan& p, const platform::PlatformSpec& platform, c
 
 nlohmann::json run_json(const RunPlan& p, const platform::PlatformSpec& platform, const RunOutput& o) {
   nlohmann::json j = report::plan_json(view_of(p, platform));
-  j["threads"] = p.predicted.priced.threads;
+  if (p.predicted.priced.threads > 0) j["threads"] = p.predicted.priced.threads;
+  if (!p.stack.empty()) j["stack"] = p.stack;
+  j["assumptions"] = p.assumptions;
   if (o.explain) j["explain"] = p.predicted.priced.terms;
   j["notes"] = p.predicted.priced.notes;
   return j;

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/edit_distance.h"
 #include "base/errors.h"
 #include "base/units.h"
 #include "model/model_catalog.h"
@@ -15,78 +14,12 @@
 #include "search/layouts/question_table.h"
 #include "search/validation/stack_facts.h"
 #include "trireme/config_folder.h"
+#include "trireme/platform_choice.h"
 #include "trireme/positive_number.h"
 
 namespace trireme::apps {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-constexpr const char* default_stack = "megatron_core_2025";
-
-bool is_path(const std::string& text) {
-  return text.find('/') != std::string::npos || text.ends_with(".toml") || text.ends_with(".json");
-}
-
-[[noreturn]] void no_such(const char* option, const std::string& name, const std::vector<std::string>& known) {
-  const std::string near = nearest_key(name, known);
-  throw ConfigError({.key = option,
-                     .value = name,
-                     .allowed = near.empty() ? fmt::format("a file, or one of {}", fmt::join(known, ", "))
-                                             : fmt::format("no such name; did you mean {}?", near)});
-}
-
-struct ChosenStack {
-  platform::StackProfile profile;
-  std::string entry;
-};
-
-// "uncalibrated", a profile (name or file), one of its entries ("published:torchtitan_compile"), or an entry of the
-// published profile.
-ChosenStack find_stack(const std::string& given, const Context& context) {
-  if (given == "uncalibrated") return {};
-  const fs::path folder = config_folder(context) / "stacks";
-  const auto colon = given.rfind(':');
-  const std::string profile = given.substr(0, colon), entry = colon == std::string::npos ? "" : given.substr(colon + 1);
-  const auto entry_names = [](const platform::StackProfile& p) {
-    std::vector<std::string> out;
-    for (const auto& s : p.stacks) out.push_back(s.name);
-    return out;
-  };
-  ChosenStack out;
-  const fs::path file =
-      is_path(profile) ? fs::path(profile) : folder / ((profile.empty() ? "published" : profile) + ".toml");
-  if (fs::exists(file) || is_path(profile)) {
-    out.profile = platform::load_stack_profile(file);
-    out.entry = entry;
-    if (out.entry.empty()) out.entry = out.profile.stacks.size() == 1 ? out.profile.stacks[0].name : default_stack;
-  } else if (profile.empty()) {
-    return {};  // no profile comes with this folder of configs
-  } else {
-    out.profile = platform::load_stack_profile(folder / "published.toml");
-    out.entry = given;
-  }
-  const std::vector<std::string> known = entry_names(out.profile);
-  if (std::find(known.begin(), known.end(), out.entry) == known.end()) {
-    if (out.entry == default_stack && entry.empty() && given != default_stack) {
-      out.entry.clear();
-      return out;
-    }
-    no_such("--stack", out.entry, known);
-  }
-  return out;
-}
-
-}  // namespace
-
-fs::path platform_file(const std::string& given, const Context& context) {
-  if (is_path(given) || fs::is_regular_file(given)) return given;
-  const fs::path folder = config_folder(context) / "platforms";
-  const fs::path file = folder / (given + ".toml");
-  if (!fs::exists(file)) no_such("--platform", given, names_in(folder));
-  return file;
-}
 
 void add_question_options(CLI::App& command, QuestionOptions& o) {
   command.add_option("--platform", o.platform, "platform file, or a name (dgx_h100)");
@@ -133,7 +66,7 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
   model::Kernels kernels = probed && o.stack.empty() ? model::find_kernels(host ? "trireme" : "trireme_device")
                                                      : search::kernels_of(stack.entry);
   if (!given.kernels.empty())
-    kernels = is_path(given.kernels) ? model::load_kernels(given.kernels) : model::find_kernels(given.kernels);
+    kernels = names_a_file(given.kernels) ? model::load_kernels(given.kernels) : model::find_kernels(given.kernels);
 
   ChosenQuestion out;
   out.question.base = given.setting;

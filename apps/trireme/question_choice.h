@@ -1,6 +1,5 @@
 // A search's question from a command's options: models, platforms and stacks by name or file.
 #pragma once
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -31,8 +30,5 @@ ChosenQuestion choose_question(const QuestionOptions& options, const Context& co
 ChosenQuestion choose_question(const QuestionOptions& options, const Context& context, const model::ModelSpec& model);
 ChosenQuestion choose_question(const QuestionOptions& options, const Context& context, const model::ModelSpec& model,
                                const platform::PlatformSpec& platform);
-
-// The file that --platform names. ConfigError with the nearest name where there is none.
-std::filesystem::path platform_file(const std::string& given, const Context& context);
 
 }  // namespace trireme::apps

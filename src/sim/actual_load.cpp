@@ -3,10 +3,8 @@
 #include <cmath>
 #include <map>
 
-#include "platform/device_curves.h"
 #include "sim/memory_cost.h"
 #include "sim/operator_cost.h"
-#include "sim/price.h"
 
 namespace trireme::sim {
 
@@ -15,15 +13,13 @@ using plan::ActionKind;
 using plan::Segment;
 
 std::vector<std::vector<double>> load_scale(const plan::Plan& plan, const plan::RunSpec& run,
-                                            const platform::PlatformSpec& platform,
+                                            const Rates& rates, int threads,
                                             const std::vector<plan::MeasuredRank>& measured) {
-  const int threads = threads_of_rank(run, platform, plan.mesh.world());
-  const platform::DeviceCurves curves(platform.device, run.device.dtype, threads);
   const model::SegmentShape balanced = segment_shape(run, plan.mesh, threads);
   const auto price = [&](const Action& a, double rows) {
     model::SegmentShape shape = balanced;
     shape.rows_received = std::llround(rows);
-    return operators_time(model::operators(run.model, a.segment, a.layer, a.pass, shape), curves).value;
+    return operators_time(model::operators(run.model, a.segment, a.layer, a.pass, shape), rates).value;
   };
   std::vector<std::vector<double>> out;
   for (int rank = 0; rank < plan.mesh.world(); ++rank)

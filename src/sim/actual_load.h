@@ -6,7 +6,7 @@
 #include "plan/plan.h"
 #include "plan/run_files.h"
 #include "plan/run_spec.h"
-#include "platform/platform_spec.h"
+#include "sim/rates/rates.h"
 
 namespace trireme::sim {
 
@@ -14,7 +14,7 @@ namespace trireme::sim {
 // their price with the measured rows of that micro-batch and layer over their price with an equal share. Ranks without
 // measured rows keep 1.
 std::vector<std::vector<double>> load_scale(const plan::Plan& plan, const plan::RunSpec& run,
-                                            const platform::PlatformSpec& platform,
+                                            const Rates& rates, int threads,
                                             const std::vector<plan::MeasuredRank>& measured);
 
 }  // namespace trireme::sim

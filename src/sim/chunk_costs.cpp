@@ -11,12 +11,12 @@ namespace {
 
 class StagePrices {
  public:
-  StagePrices(const StepModel& model, const StepPrices& prices, const Machine& machine, int stage)
-      : model_(model), prices_(prices), machine_(machine), stage_(stage), update_(prices.updates[stage]),
-        left_(exposed(model.setting(), machine, update_.whole, update_.forward_s, update_.backward_s)) {}
+  StagePrices(const StepModel& model, const StepPrices& prices, const Rates& rates, int stage)
+      : model_(model), prices_(prices), rates_(rates), stage_(stage), update_(prices.updates[stage]),
+        left_(exposed(model.setting(), rates, update_.whole, update_.forward_s, update_.backward_s)) {}
 
   double seconds(const Action& a) const {
-    const double noisy = 1 + machine_.noise;
+    const double noisy = 1 + rates_.fixed().noise;
     switch (a.kind) {
       case ActionKind::forward:
         return noisy * piece(a.chunk).forward_s;
@@ -27,7 +27,7 @@ class StagePrices {
       case ActionKind::weight_gradient:
         return noisy * piece(a.chunk).weight_s;
       case ActionKind::pair:
-        return noisy * joined_compute_s(model_.setting(), piece(a.chunk), piece(a.backward_chunk), machine_);
+        return noisy * joined_compute_s(model_.setting(), piece(a.chunk), piece(a.backward_chunk), rates_);
       case ActionKind::send:
       case ActionKind::receive:
         return noisy * prices_.send_s;
@@ -61,7 +61,7 @@ class StagePrices {
 
   const StepModel& model_;
   const StepPrices& prices_;
-  const Machine& machine_;
+  const Rates& rates_;
   const int stage_;
   const StageUpdate& update_;
   const UpdateTime left_;  // that is not hidden
@@ -105,14 +105,14 @@ double bytes_of(const plan::Buffer& b, const StageHoldings& h) {
 
 }  // namespace
 
-plan::Costs chunk_costs(const plan::Plan& plan, const StepModel& model, const Machine& machine,
+plan::Costs chunk_costs(const plan::Plan& plan, const StepModel& model, const Rates& rates,
                         const std::vector<StageHoldings>& holdings) {
   TRIREME_CHECK(plan.grain == plan::Grain::chunk, "a plan of segments");
-  const StepPrices prices = model.prices(machine);
+  const StepPrices prices = model.prices(rates);
   plan::Costs out;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const StageHoldings& held = holdings.at(s);
-    const StagePrices of_stage(model, prices, machine, static_cast<int>(s));
+    const StagePrices of_stage(model, prices, rates, static_cast<int>(s));
     const bool first = s == 0, last = s + 1 == plan.stages.size();
     plan::StageCosts& costs = out.stages.emplace_back();
     costs.constant_bytes = held.states.total();

@@ -8,7 +8,7 @@
 namespace trireme::sim {
 
 // `model`: of the plan's layout and schedule. `holdings`: of its stages.
-plan::Costs chunk_costs(const plan::Plan& plan, const StepModel& model, const Machine& machine,
+plan::Costs chunk_costs(const plan::Plan& plan, const StepModel& model, const Rates& rates,
                         const std::vector<StageHoldings>& holdings);
 
 }  // namespace trireme::sim

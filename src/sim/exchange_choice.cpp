@@ -3,15 +3,13 @@
 #include <algorithm>
 
 #include "plan/exchange_pattern.h"
-#include "platform/network_curves.h"
 #include "sim/exchange_cost.h"
 
 namespace trireme::sim {
 
-Choice choose_exchange(const plan::RunSpec& run, const plan::Mesh& mesh, const platform::PlatformSpec& platform) {
+Choice choose_exchange(const plan::RunSpec& run, const plan::Mesh& mesh, const Rates& rates) {
   if (mesh.ep == 1 || run.model.num_moe_layers() == 0) return {.ranked = {{"flat", 0}}};
-  const platform::NetworkCurves network(platform);
-  const MessageCost messages(mesh, network, platform.host.ranks);
+  const MessageCost messages(mesh, rates);
   return rank_patterns(plan::fitting_patterns(mesh), [&](const std::string& name) {
     double seconds = 0;
     for (int stage = 0; stage < mesh.pp; ++stage)

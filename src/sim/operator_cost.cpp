@@ -4,49 +4,58 @@
 
 #include <fmt/format.h>
 
+#include "sim/estimate/layer_time.h"
+
 namespace trireme::sim {
 
-using model::FusedOperator;
 using model::FusedKind;
-using platform::MemoryUse;
+using model::FusedOperator;
 
 namespace {
 
-FlopsPerSecond rate_of(const FusedOperator& op, const platform::DeviceCurves& curves) {
-  const auto at_least_one = [](std::int64_t x) { return static_cast<double>(std::max<std::int64_t>(x, 1)); };
+Operator operator_of(const FusedOperator& op) {
+  Operator w{.what = op.what,
+         .pass = op.backward ? OperatorPass::input_gradient : OperatorPass::forward,
+         .n = static_cast<double>(op.n),
+         .k = static_cast<double>(op.k),
+         .flops = op.flops.value,
+         .sequence = static_cast<double>(op.sequence),
+         .heads = static_cast<double>(op.heads * op.batch),
+         .head_dim = static_cast<double>(op.head_dim),
+         .bytes = op.bytes.value,
+         .launches = static_cast<double>(std::max(op.launches, 0))};
   switch (op.kind) {
-    case FusedKind::gemm: return curves.gemm(at_least_one(op.m), at_least_one(op.n), at_least_one(op.k));
-    case FusedKind::grouped_gemm: {
-      const double groups = at_least_one(op.groups);
-      return curves.grouped_gemm(std::max(op.m / groups, 1.0), at_least_one(op.n), at_least_one(op.k), groups);
-    }
+    case FusedKind::gemm:
+    case FusedKind::grouped_gemm:
+      w.kind = OperatorKind::matmul;
+      w.groups = static_cast<double>(std::max<std::int64_t>(op.groups, 1));
+      w.m = static_cast<double>(op.m) / w.groups;
+      break;
     case FusedKind::attention:
-      return curves.attention(at_least_one(op.sequence), at_least_one(op.heads * op.batch), at_least_one(op.head_dim),
-                              op.backward);
-    case FusedKind::memory: break;
+      w.kind = OperatorKind::attention;
+      break;
+    case FusedKind::memory:
+      w.kind = OperatorKind::memory;
+      break;
   }
-  return FlopsPerSecond(1);
+  return w;
 }
 
-// Several calls that share the bytes: each meets the curve at its own size.
-double bytes_of_call(const FusedOperator& op) { return std::max(op.bytes.value / std::max(op.launches, 1), 1.0); }
+double gaps_s(const FusedOperator& op, const Rates& rates) {
+  return rates.fixed().operation_s * std::max(op.launches, 0);
+}
 
 }  // namespace
 
-Seconds operator_time(const FusedOperator& op, const platform::DeviceCurves& curves) {
-  const Seconds launches = curves.launch() * std::max(op.launches, 0);
-  if (op.kind == FusedKind::memory) {
-    if (op.bytes.value <= 0) return launches;
-    return launches + op.bytes / curves.memory(MemoryUse::elementwise, bytes_of_call(op));
-  }
-  if (op.flops.value <= 0) return launches;
-  return launches + op.flops / rate_of(op, curves);
+Seconds operator_time(const FusedOperator& op, const Rates& rates) {
+  return Seconds(rates.operator_s(operator_of(op)) + gaps_s(op, rates));
 }
 
-Term explain_operator(const FusedOperator& op, const platform::DeviceCurves& curves) {
-  const char* from = curves.measured() ? "measured" : "partly guessed";
-  Term out{.what = op.what, .seconds = operator_time(op, curves).value};
-  const double gflops = rate_of(op, curves).value / 1e9;
+Term explain_operator(const FusedOperator& op, const Rates& rates) {
+  const double work_s = rates.operator_s(operator_of(op)), gaps = gaps_s(op, rates);
+  const auto a_second = [&](double amount) { return work_s > 0 ? amount / work_s / 1e9 : 0; };
+  Term out{.what = op.what, .seconds = work_s + gaps};
+  const double gflops = a_second(op.flops.value);
   switch (op.kind) {
     case FusedKind::gemm:
       out.source = fmt::format("gemm {} x {} x {} at {:.1f} GFLOP/s", op.m, op.n, op.k, gflops);
@@ -61,17 +70,20 @@ Term explain_operator(const FusedOperator& op, const platform::DeviceCurves& cur
       break;
     case FusedKind::memory:
       out.source = fmt::format("{:.0f} KiB in {} calls at {:.1f} GB/s", op.bytes.value / KiB, op.launches,
-                               curves.memory(MemoryUse::elementwise, bytes_of_call(op)).value / GBps);
+                               a_second(op.bytes.value));
       break;
   }
-  out.source += fmt::format(" + {} x {:.1f} us ({})", op.launches, curves.launch().value * 1e6, from);
+  out.source += fmt::format(" + {} x {:.1f} us ({})", op.launches, rates.fixed().operation_s * 1e6, rates.origin());
   return out;
 }
 
-Seconds operators_time(const std::vector<FusedOperator>& ops, const platform::DeviceCurves& curves) {
-  Seconds sum(0);
-  for (const FusedOperator& op : ops) sum += operator_time(op, curves);
-  return sum;
+Seconds operators_time(const std::vector<FusedOperator>& ops, const Rates& rates) {
+  PassTime all;
+  for (const FusedOperator& op : ops) {
+    all.matmul += operator_time(op, rates).value;
+    all.launches += std::max(op.launches, 0);
+  }
+  return Seconds(wall_s(all, rates));
 }
 
 }  // namespace trireme::sim

@@ -1,12 +1,11 @@
-// Seconds of model operators on a device's curves. An operator takes its launches, and its work at the rate that the curve
-// has for its shape.
+// Seconds of a run's operators by rates: of each its work and the calls that make it.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "model/operators.h"
-#include "platform/device_curves.h"
+#include "sim/rates/rates.h"
 
 namespace trireme::sim {
 
@@ -19,11 +18,13 @@ struct Term {
 };
 TRIREME_JSON(Term)
 
-Seconds operator_time(const model::FusedOperator& op, const platform::DeviceCurves& curves);
+// On the device: its work and the gaps before its kernels.
+Seconds operator_time(const model::FusedOperator& op, const Rates& rates);
 
 // The same, with its explanation.
-Term explain_operator(const model::FusedOperator& op, const platform::DeviceCurves& curves);
+Term explain_operator(const model::FusedOperator& op, const Rates& rates);
 
-Seconds operators_time(const std::vector<model::FusedOperator>& ops, const platform::DeviceCurves& curves);
+// One after another: never less than the host needs to launch them all (layer_time.h, wall_s).
+Seconds operators_time(const std::vector<model::FusedOperator>& ops, const Rates& rates);
 
 }  // namespace trireme::sim

@@ -11,11 +11,15 @@
 
 namespace trireme::sim {
 
-SimulateOptions simulate_options(const plan::RunSpec& run, const platform::PlatformSpec& platform, const plan::Mesh& mesh) {
+SimulateOptions simulate_options(const plan::RunSpec& run, const platform::PlatformSpec& platform, const plan::Mesh& mesh,
+                                 const Rates& rates) {
   SimulateOptions out;
   out.threads = std::max(1, threads_of_rank(run, platform, mesh.world()));
   out.ranks_per_host = ranks_of_machine(platform.host, mesh.world());
-  if (platform.device.kind != "cpu") return out;  // devices of their own: nothing is shared
+  if (platform.device.kind != "cpu") {  // devices of their own: nothing is shared
+    out.overlap = rates.fixed().overlap;
+    return out;
+  }
   out.cores = platform.host.cores;
   out.communication_core_share = platform.framework.communication_core_share;
   out.busy = busy_table(platform.host, out.threads);
@@ -55,12 +59,13 @@ std::vector<plan::MemoryCurve> memory_of_stages(const plan::Mesh& mesh, const Si
 }  // namespace
 
 Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform,
-                  const std::vector<plan::MeasuredRank>& measured) {
-  Predicted out{.priced = price(plan, run, platform)};
-  SimulateOptions options = simulate_options(run, platform, plan.mesh);
+                  const std::vector<plan::MeasuredRank>& measured, const Software& software) {
+  Predicted out{.priced = price(plan, run, platform, software)};
+  const auto rates = rates_of_run(run, plan.mesh, platform, software);
+  SimulateOptions options = simulate_options(run, platform, plan.mesh, *rates);
   if (!measured.empty()) {
     options.every_rank = true;
-    options.scale = load_scale(plan, run, platform, measured);
+    options.scale = load_scale(plan, run, *rates, out.priced.threads, measured);
   }
   if (options.busy && options.busy->threads != options.threads)
     out.priced.notes.push_back(fmt::format("busy ranks: measured with {} threads a rank, this run has {}: `trireme probe` with its ranks "
@@ -74,7 +79,7 @@ Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platfo
   // A forward-only step does a third of the work: one of the three matmuls of a training step.
   p.model_flops_per_step = tokens * model::training_flops_per_token(run.model, run.batch.sequence_length) /
                            (plan.schedule.forward_only ? 3 : 1);
-  p.peak_flops_per_s = platform::DeviceCurves(platform.device, run.device.dtype, out.priced.threads).peak().value;
+  p.peak_flops_per_s = rates->fixed().peak_flops_per_s;
   if (platform.device.kind == "cpu" && plan.mesh.world() > 0) {
     // Ranks share their host's peak.
     p.peak_flops_per_s /= ranks_of_machine(platform.host, plan.mesh.world());

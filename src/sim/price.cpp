@@ -8,8 +8,6 @@
 
 #include "model/parameter_parts.h"
 #include "model/parameters.h"
-#include "platform/device_curves.h"
-#include "platform/network_curves.h"
 #include "sim/core_sharing.h"
 #include "sim/exchange_cost.h"
 #include "sim/memory_cost.h"
@@ -26,18 +24,21 @@ namespace {
 
 constexpr double metrics_bytes = 128;  // losses, norm and flags in float64
 
+const char* layer_name(const model::ModelSpec& spec, int layer) {
+  return layer < 0 ? "end" : spec.is_moe(layer) ? "moe" : "dense";
+}
+
 class Pricer {
  public:
-  Pricer(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform)
-      : plan_(plan), run_(run), platform_(platform), threads_(threads_of_rank(run, platform, plan.mesh.world())),
-        curves_(platform.device, run.device.dtype, threads_), network_(platform),
-        messages_(plan_.mesh, network_, platform.host.ranks), shape_(segment_shape(run, plan.mesh, threads_, !plan.schedule.forward_only)) {
+  Pricer(const plan::Plan& plan, const plan::RunSpec& run, const Rates& rates, int threads)
+      : plan_(plan), run_(run), threads_(threads), rates_(rates), messages_(plan_.mesh, rates),
+        shape_(segment_shape(run, plan.mesh, threads, !plan.schedule.forward_only)) {
     if (plan.mesh.ep > 1 && run.model.num_moe_layers() > 0)
       for (int s = 0; s < plan.mesh.pp; ++s) exchanges_.emplace_back(run, plan.mesh, messages_, plan.all_to_all, s);
   }
 
   Priced run() {
-    Priced out{.notes = curves_.notes(), .threads = threads_, .measured = curves_.measured()};
+    Priced out{.notes = rates_.notes(), .threads = threads_, .measured = rates_.measured()};
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
       const plan::StagePlan& stage = plan_.stages[s];
       plan::StageCosts costs;
@@ -68,6 +69,8 @@ class Pricer {
     std::vector<Term> parts;
     at->second = a.kind == ActionKind::forward || a.kind == ActionKind::backward ? segment(a, parts)
                                                                                  : other(stage, s, a, parts);
+    // The slowest of many equal devices sets the pipeline's pace.
+    if (a.mb >= 0) at->second *= 1 + rates_.fixed().noise;
     Action named = a;
     named.mb = -1;
     const std::string name = per_stage ? fmt::format("stage {}: {}", s, plan::describe(named)) : plan::describe(named);
@@ -78,27 +81,29 @@ class Pricer {
   }
 
   double segment(const Action& a, std::vector<Term>& parts) const {
-    double sum = 0;
-    for (const auto& op : model::operators(run_.model, a.segment, a.layer, a.pass, shape_)) {
-      parts.push_back(explain_operator(op, curves_));
-      sum += parts.back().seconds;
+    const auto operators = model::operators(run_.model, a.segment, a.layer, a.pass, shape_);
+    double device = 0;
+    for (const auto& op : operators) {
+      parts.push_back(explain_operator(op, rates_));
+      device += parts.back().seconds;
     }
-    const double factor = segment_factor(curves_, run_.model, a.segment, a.layer, a.pass, shape_);
+    const double sum = operators_time(operators, rates_).value;
+    if (sum > device * (1 + 1e-9)) parts.push_back({"waiting for the host", sum - device, fmt::format("{:.1f} us for each launch", rates_.fixed().launch_s * 1e6)});
+    const double factor = rates_.segment_factor({.segment = model::name_of(a.segment),
+                                                 .layer = layer_name(run_.model, a.layer),
+                                                 .pass = a.pass == Pass::forward ? "forward" : "backward",
+                                                 .tokens = static_cast<double>(shape_.tokens()),
+                                                 .experts = static_cast<double>(shape_.local_experts)});
     if (factor != 1 && sum > 0) parts.push_back({"the rest", sum * (factor - 1), fmt::format("the segment as a whole took {:.2f} times its operators", factor)});
     return sum * factor;
   }
 
   Term reduction(const plan::GroupKind& kind, int s, double bytes) const {
-    const int members = messages_.size(kind, s);
+    const GroupPlace group = messages_.place(kind, s);
     const double t = messages_.all_reduce(kind, s, bytes).value;
-    if (members == 1) return {"all-reduce", t, "one member: nothing to do"};
-    const auto level = messages_.level(kind, s);
-    return {"all-reduce", t, fmt::format("{:.1f} KiB over {} ranks, {} links ({})", bytes / KiB, members,
-                                         platform::name_of(level), source(platform::Collective::all_reduce, level, members))};
-  }
-
-  const char* source(platform::Collective kind, platform::Level level, int ranks) const {
-    return network_.measured(kind, level, ranks) ? "measured" : "from the link";
+    if (group.size == 1) return {"all-reduce", t, "one member: nothing to do"};
+    return {"all-reduce", t, fmt::format("{:.1f} KiB over {} ranks, {} links ({})", bytes / KiB, group.size,
+                                         rates_.leaves_node(group) ? "network" : "host", rates_.origin())};
   }
 
   double other(const plan::StagePlan& stage, int s, const Action& a, std::vector<Term>& parts) const {
@@ -106,9 +111,9 @@ class Pricer {
     const double size = size_of(run_.device.dtype), wide = size_of(accumulate_dtype(run_.device.dtype));
     const auto one = [&](Term term) { return parts.push_back(std::move(term)), parts.back().seconds; };
     const auto memory = [&](const char* what, platform::MemoryUse use, double bytes, int calls) {
-      const auto rate = curves_.memory(use, std::max(bytes, 1.0));
-      return one({what, (Bytes(bytes) / rate + curves_.launch() * calls).value,
-                  fmt::format("{:.0f} KiB at {:.1f} GB/s", bytes / KiB, rate.value / GBps)});
+      const double pass = rates_.memory_s(use, bytes);
+      return one({what, pass + rates_.fixed().operation_s * calls,
+                  fmt::format("{:.0f} KiB at {:.1f} GB/s", bytes / KiB, pass > 0 ? bytes / pass / GBps : 0)});
     };
     switch (a.kind) {
       case ActionKind::load_batch: {
@@ -145,12 +150,10 @@ class Pricer {
 
   double exchange(const Action& a, int s, std::vector<Term>& parts) const {
     const int p = plan_.mesh.ep;
-    const char* from = plan_.all_to_all == "flat" ? source(platform::Collective::all_to_all, messages_.level(Axis::ep, s), p)
-                       : platform_.shared_links.empty() ? "from the link" : "from links that all use at once";
     double sum = 0;
     for (const ExchangePart& part : exchange(s).parts(a.segment, a.pass)) {
       parts.push_back({part.what, part.time.seconds,
-                       fmt::format("{:.1f} KiB to {} by {} ({})", part.rows * part.row_bytes / KiB, p - 1, plan_.all_to_all, from)});
+                       fmt::format("{:.1f} KiB to {} by {} ({})", part.rows * part.row_bytes / KiB, p - 1, plan_.all_to_all, rates_.origin())});
       for (const PhaseTime& phase : part.time.phases)
         if (part.time.phases.size() > 1)
           parts.push_back({"  " + phase.name, phase.end_s - phase.begin_s, fmt::format("from {:.3g} ms", phase.begin_s * 1e3)});
@@ -195,10 +198,8 @@ class Pricer {
 
   const plan::Plan& plan_;
   const plan::RunSpec& run_;
-  const platform::PlatformSpec& platform_;
   int threads_;
-  platform::DeviceCurves curves_;
-  platform::NetworkCurves network_;
+  const Rates& rates_;
   MessageCost messages_;
   model::SegmentShape shape_;
   std::vector<ExchangeCost> exchanges_;  // by stage; none where nothing is exchanged
@@ -208,20 +209,25 @@ class Pricer {
 
 }  // namespace
 
-double segment_factor(const platform::DeviceCurves& curves, const model::ModelSpec& spec, Segment segment, int layer, Pass pass,
-                      const model::SegmentShape& shape) {
-  return curves.segment_factor(model::name_of(segment), layer < 0 ? "end" : spec.is_moe(layer) ? "moe" : "dense",
-                               pass == Pass::forward ? "forward" : "backward", static_cast<double>(shape.tokens()), shape.local_experts);
-}
-
 int threads_of_rank(const plan::RunSpec& run, const platform::PlatformSpec& platform, int world) {
   if (platform.device.kind != "cpu") return 0;
   if (run.device.threads > 0) return run.device.threads;
   return std::max(1, platform.host.cores / ranks_of_machine(platform.host, world));
 }
 
-Priced price(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform) {
-  return Pricer(plan, run, platform).run();
+std::unique_ptr<Rates> rates_of_run(const plan::RunSpec& run, const plan::Mesh& mesh,
+                                    const platform::PlatformSpec& platform, const Software& software) {
+  const auto& hosts = mesh.ranks_of_host;
+  return make_rates(platform, software,
+                    {.dtype = run.device.dtype,
+                     .threads = threads_of_rank(run, platform, mesh.world()),
+                     .ranks_per_host = hosts.empty() ? platform.host.ranks : *std::max_element(hosts.begin(), hosts.end())});
+}
+
+Priced price(const plan::Plan& plan, const plan::RunSpec& run, const platform::PlatformSpec& platform,
+             const Software& software) {
+  const auto rates = rates_of_run(run, plan.mesh, platform, software);
+  return Pricer(plan, run, *rates, threads_of_rank(run, platform, plan.mesh.world())).run();
 }
 
 }  // namespace trireme::sim

@@ -66,6 +66,7 @@ class SharedHosts {
  private:
   // How many ranks of each list run on the host of a list's first rank.
   void count_neighbours(const plan::Mesh& mesh) {
+    if (o_.cores <= 0) return;
     const int per_host = o_.ranks_per_host > 0 ? o_.ranks_per_host : mesh.world();
     const int num_lists = static_cast<int>(lists_.size());
     if (o_.every_rank) {
@@ -143,6 +144,12 @@ class SharedHosts {
   void set_rates() {
     if (!rates_stale_) return;
     rates_stale_ = false;
+    if (o_.cores <= 0) {
+      for (Running& running : active_)
+        if (action(running.member).lane == Lane::compute)
+          running.rate = progress_[running.member.list].messages > 0 ? o_.overlap : 1;
+      return;
+    }
     slow_.assign(lists_.size(), 0);
     for (Running& running : active_) {
       if (running.waking) continue;

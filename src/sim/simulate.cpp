@@ -11,7 +11,7 @@ SimResult simulate(const plan::Plan& plan, const plan::Costs& costs, const Simul
   const std::vector<ActionList> lists = action_lists(plan, costs, o);
   const Rendezvous together = o.every_rank ? match_ranks(plan) : match(plan);
   SimResult out{.every_rank = o.every_rank};
-  out.spans = o.cores > 0 ? run_on_shared_hosts(plan.mesh, lists, together, o) : run_on_own_devices(lists, together);
+  out.spans = o.cores > 0 || o.overlap < 1 ? run_on_shared_hosts(plan.mesh, lists, together, o) : run_on_own_devices(lists, together);
   for (std::size_t l = 0; l < lists.size(); ++l) {
     for (const plan::Span& span : out.spans[l]) out.step_s = std::max(out.step_s, span.end_s);
     const int s = lists[l].stage;

@@ -32,6 +32,7 @@ struct SimulateOptions {
   int threads = 1;                            // of a computing rank
   int ranks_per_host = 0;                     // 0: all
   double communication_core_share = 0;
+  double overlap = 1;                         // devices of their own: how fast one computes while its messages are on their way
   const platform::BusyTable* busy = nullptr;  // not owned; of `threads` threads
   bool memory = true;                         // also the memory curves
   bool every_rank = false;                    // else one rank a stage

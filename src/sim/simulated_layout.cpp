@@ -19,14 +19,14 @@ double num_actions(const Setting& s) {
 }
 
 SimulatedLayout simulate_layout(const Setting& setting, const plan::Schedule& schedule,
-                                std::shared_ptr<const CompiledGrid> grid, const Machine& machine,
+                                std::shared_ptr<const CompiledGrid> grid, const Rates& rates,
                                 const model::Kernels& memory) {
   const plan::LayoutSpec& l = setting.layout;
   const StepModel model(setting, std::move(grid), memory);
   SimulatedLayout out;
   const plan::Mesh mesh{.pp = l.pp, .dp = 1, .ep = 1};  // a rank a stage stands for all of its ranks
   out.plan = plan::lower_chunks(l, mesh, schedule, plan::layers_of_pieces(l, setting.model.num_layers));
-  const plan::Costs costs = chunk_costs(out.plan, model, machine, stage_holdings(setting, schedule, memory));
+  const plan::Costs costs = chunk_costs(out.plan, model, rates, stage_holdings(setting, schedule, memory));
   out.result = simulate(out.plan, costs);
   for (const plan::MemoryCurve& curve : out.result.memory)
     out.needed_bytes = std::max(out.needed_bytes, needed_bytes(setting, memory, curve.peak_bytes));

@@ -17,7 +17,7 @@ double num_actions(const Setting& setting);
 
 // `schedule`: the setting's.
 SimulatedLayout simulate_layout(const Setting& setting, const plan::Schedule& schedule,
-                                std::shared_ptr<const CompiledGrid> grid, const Machine& machine,
+                                std::shared_ptr<const CompiledGrid> grid, const Rates& rates,
                                 const model::Kernels& memory);
 
 }  // namespace trireme::sim

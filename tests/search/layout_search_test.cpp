@@ -10,6 +10,7 @@
 #include "search/layouts/coarse.h"
 #include "search/layouts/layout_rules.h"
 #include "search/layouts/pareto.h"
+#include "sim/rates/sheet_rates.h"
 
 namespace trireme::search {
 namespace {
@@ -108,8 +109,10 @@ TEST(LayoutSearch, FindsTheBestWithTensorParallelismAndSwapping) {
 TEST(LayoutSearch, FindsTheBestPattern) {
   for (const double memory_GB : {200.0, 14.0}) {
     Question q = small_question(8, memory_GB);
-    q.target.machine.levels[0].devices = 2;
-    q.target.machine.levels[1].latency_s = 200e-6;
+    sim::Machine m = dynamic_cast<const sim::SheetRates&>(*q.target.rates).machine();
+    m.levels[0].devices = 2;
+    m.levels[1].latency_s = 200e-6;
+    q.target.rates = std::make_shared<sim::SheetRates>(m);
     q.base.model.moe.router.top_k = 8, q.base.model.moe.expert_ffn = 1024;
     fix(q, {"layout.cp", "layout.etp", "batch.micro_batch", "layout.tp", "layout.recompute", "layout.sharding",
             "layout.virtual_stages", "layout.pp", "layout.swap"});

@@ -35,7 +35,8 @@ TEST(ActualLoad, ScalesTheExpertsOfTheRankThatGotMore) {
       if (a.kind == ActionKind::forward && a.segment == Segment::experts) m.expert_rows[a.id] = rows;
     measured.push_back(m);
   }
-  const auto scale = load_scale(p, r, platform, measured);
+  const int threads = threads_of_rank(r, platform, 2);
+  const auto scale = load_scale(p, r, *rates_of_run(r, mesh, platform), threads, measured);
   ASSERT_EQ(scale.size(), 2u);
   int experts = 0;
   for (const auto& a : p.stages[0].actions) {
@@ -62,7 +63,7 @@ TEST(ActualLoad, NoRowsMeasuredChangesNothing) {
   const plan::Mesh mesh = plan::resolve_mesh(r, 2);
   const plan::Plan p = plan::make_training_plan(r, mesh);
   const platform::PlatformSpec platform = platform::default_platform();
-  for (const auto& of_rank : load_scale(p, r, platform, {{.rank = 0}, {.rank = 1}}))
+  for (const auto& of_rank : load_scale(p, r, *rates_of_run(r, mesh, platform), 1, {{.rank = 0}, {.rank = 1}}))
     for (const double s : of_rank) EXPECT_EQ(s, 1);
 }
 

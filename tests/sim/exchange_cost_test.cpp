@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "platform/network_curves.h"
 #include "sim/exchange_choice.h"
 #include "sim/exchange_phases.h"
+#include "sim/rates/probed_rates.h"
 
 namespace trireme::sim {
 namespace {
@@ -29,6 +29,7 @@ const plan::Mesh mesh{.dp = 4, .ep = 4, .ranks_of_host = {2, 2}};
 // On a host 1 ns a byte, between them 10 ns, and nothing a message.
 platform::PlatformSpec platform_of() {
   platform::PlatformSpec p;
+  p.device.peaks = {{.flops_per_s = 1e9}};
   p.shared_links = {{.level = "host", .bytes_per_s = 1e9}, {.level = "network", .bytes_per_s = 1e8}};
   return p;
 }
@@ -40,9 +41,8 @@ std::vector<std::string> names(const std::vector<ExchangePart>& parts) {
 }
 
 TEST(ExchangeCost, HasTheMessagesOfARun) {
-  const platform::PlatformSpec p = platform_of();
-  const platform::NetworkCurves curves(p);
-  const MessageCost messages(mesh, curves, 0);
+  const ProbedRates rates(platform_of(), DType::float32, 1, 2);
+  const MessageCost messages(mesh, rates);
   const plan::RunSpec run = run_of();
   const auto parts = [&](const char* pattern, Segment s, Pass pass) {
     return names(ExchangeCost(run, mesh, messages, pattern, 0).parts(s, pass));
@@ -56,9 +56,8 @@ TEST(ExchangeCost, HasTheMessagesOfARun) {
 }
 
 TEST(ExchangeCost, CountsATokenOnceForANode) {
-  const platform::PlatformSpec p = platform_of();
-  const platform::NetworkCurves curves(p);
-  const MessageCost messages(mesh, curves, 0);
+  const ProbedRates rates(platform_of(), DType::float32, 1, 2);
+  const MessageCost messages(mesh, rates);
   const plan::RunSpec run = run_of();
   const auto remote = [&](const char* pattern, Segment s, Pass pass, std::size_t part) {
     const auto parts = ExchangeCost(run, mesh, messages, pattern, 0).parts(s, pass);
@@ -82,19 +81,17 @@ TEST(ExchangeCost, PartsFollowOneAnother) {
 }
 
 TEST(ChooseExchange, TakesTheLeastPriceOfALayer) {
-  platform::PlatformSpec p = platform_of();
+  const ProbedRates rates(platform_of(), DType::float32, 1, 2);
   const plan::RunSpec small = run_of();
-  const Choice choice = choose_exchange(small, mesh, p);
+  const Choice choice = choose_exchange(small, mesh, rates);
   ASSERT_EQ(choice.ranked.size(), 8u);  // all but halo3
   for (std::size_t i = 1; i < choice.ranked.size(); ++i) EXPECT_LE(choice.ranked[i - 1].seconds, choice.ranked[i].seconds);
   // Wide rows over a slow network: dedup, which sends least of them.
-  EXPECT_EQ(choose_exchange(run_of(1 << 16), mesh, p).pick().pattern, "dedup");
-  EXPECT_EQ(choose_exchange(small, mesh, p).ranked, choice.ranked);  // pure
-  p.shared_links.pop_back();
-  p.links = {{.level = "host", .bytes = {1}, .bytes_per_s = {1e9}}};
+  EXPECT_EQ(choose_exchange(run_of(1 << 16), mesh, rates).pick().pattern, "dedup");
+  EXPECT_EQ(choose_exchange(small, mesh, rates).ranked, choice.ranked);  // pure
   plan::RunSpec alone = small;
   alone.layout.ep = 1;
-  EXPECT_EQ(choose_exchange(alone, {.dp = 4}, p).ranked, (std::vector<Candidate>{{"flat", 0}}));
+  EXPECT_EQ(choose_exchange(alone, {.dp = 4}, rates).ranked, (std::vector<Candidate>{{"flat", 0}}));
 }
 
 TEST(ExchangePhases, PutAWaitBeforeAndShortenWhatTookLess) {

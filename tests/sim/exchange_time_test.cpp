@@ -35,9 +35,9 @@ TEST(ExchangeTime, DeduplicationSendsARowOnceToANode) {
   // 4 nodes, 8 choices: 4 (1 - (3/4)^8) = 3.5995 nodes are visited.
   EXPECT_NEAR(expected_units(4, 8), 3.5995, 1e-4);
   // 100 rows of 8 bytes to 8 experts each are 6,400 bytes flat. Once a node: 100 x 8 x 3.5995 x 3/4 / 10 B/s.
-  EXPECT_NEAR(alone("dedup", {32, 1}, {6400, 8, 8}), 100 * 8 * 3.5995 * 0.75 / 10, 0.01);
+  EXPECT_NEAR(alone("dedup", {32, 1}, {6400, 8, 256, 8}), 100 * 8 * 3.5995 * 0.75 / 10, 0.01);
   // Routing limited to two nodes sends at most there.
-  EXPECT_NEAR(alone("dedup", {32, 1}, {6400, 8, 2}), 100 * 8 * 2 * 0.75 / 10, 1e-9);
+  EXPECT_NEAR(alone("dedup", {32, 1}, {6400, 8, 256, 2}), 100 * 8 * 2 * 0.75 / 10, 1e-9);
 }
 
 // Pangu's volumes (a row of 15,360 bytes, 1,024 tokens, top 8, TP 8 x EP 4): flat 94.4 MB between nodes, the gather
@@ -104,7 +104,7 @@ TEST(ExchangeTime, AgreesWithThePatternsOnANetwork) {
   const Fabric fabric{
       .node = {.bytes_per_s = 100}, .group = {.bytes_per_s = 10}, .beyond = {.bytes_per_s = 10}, .cards_per_node = 8};
   const plan::UniformRouting counts(32, 100, 256, 8);  // 100 tokens a member, rows of 8 bytes
-  const Rows rows{6400, 8, 8};
+  const Rows rows{6400, 8, 256, 8};
   for (const char* pattern : {"flat", "halo", "allgather_a2a"}) {
     const double network = balanced_time(pattern, shape, fabric, counts, 8).seconds;
     EXPECT_NEAR(alone(pattern, {32, 1}, rows) / network, 1, 0.08) << pattern;

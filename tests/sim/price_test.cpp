@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "platform/platform_file.h"
 #include "sim/memory_cost.h"
+#include "sim/rates/probed_rates.h"
 
 namespace trireme::sim {
 namespace {
@@ -47,13 +48,12 @@ plan::RunSpec run() {
 }
 
 TEST(OperatorCost, IsWorkOverRatePlusItsCalls) {
-  const platform::PlatformSpec p = flat_platform();
-  const platform::DeviceCurves curves(p.device, DType::float32, 1);
+  const ProbedRates rates(flat_platform(), DType::float32, 1, 0);
   // 2000 FLOPs at 1 GFLOP/s are 2 us, and one call of 1 us.
-  EXPECT_NEAR(operator_time({.kind = FusedKind::gemm, .m = 10, .n = 10, .k = 10, .flops = Flops(2000)}, curves).value, 3e-6, 1e-12);
-  EXPECT_NEAR(operator_time({.kind = FusedKind::attention, .backward = true, .flops = Flops(2000), .launches = 2}, curves).value, 6e-6, 1e-12);
-  EXPECT_NEAR(operator_time({.kind = FusedKind::memory, .bytes = Bytes(5000), .launches = 3}, curves).value, 8e-6, 1e-12);
-  EXPECT_NEAR(operator_time({.kind = FusedKind::memory, .bytes = Bytes(0), .launches = 1}, curves).value, 1e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = FusedKind::gemm, .m = 10, .n = 10, .k = 10, .flops = Flops(2000)}, rates).value, 3e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = FusedKind::attention, .backward = true, .flops = Flops(2000), .launches = 2}, rates).value, 6e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = FusedKind::memory, .bytes = Bytes(5000), .launches = 3}, rates).value, 8e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = FusedKind::memory, .bytes = Bytes(0), .launches = 1}, rates).value, 1e-6, 1e-12);
 }
 
 class Price : public testing::Test {

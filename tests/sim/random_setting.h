@@ -10,6 +10,7 @@
 #include "model/model_catalog.h"
 #include "platform/platform_file.h"
 #include "sim/estimate/machine.h"
+#include "sim/rates/sheet_rates.h"
 
 namespace trireme::sim {
 
@@ -19,9 +20,9 @@ inline model::ModelSpec named(const char* name) {
   return model::find_model(name, configs / "models");
 }
 
-inline Machine machine_of(const char* platform, ComputeFormat format = ComputeFormat::bfloat16) {
-  return make_machine(platform::load_platform(configs / "platforms" / (std::string(platform) + ".toml")), {}, {},
-                      format);
+inline SheetRates machine_of(const char* platform, ComputeFormat format = ComputeFormat::bfloat16) {
+  return SheetRates(platform::load_platform(configs / "platforms" / (std::string(platform) + ".toml")), {}, {},
+                    format);
 }
 
 inline std::vector<model::ModelSpec> some_models() {

@@ -54,7 +54,7 @@ TEST(SimulatedLayout, GridAndActionsTakeAndHoldTheSame) {
   std::string worst = "none";
   for (int i = 0; i < 400; ++i) {
     const Setting s = lowered_setting(rng, models);
-    const Machine machine = machine_of(some_platforms[i % some_platforms.size()], s.precision.compute);
+    const SheetRates machine = machine_of(some_platforms[i % some_platforms.size()], s.precision.compute);
     model::Kernels memory;
     memory.last_gradients_stay = i % 2 == 0;
     memory.fragmentation = 0.1;

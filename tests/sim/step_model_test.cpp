@@ -29,19 +29,19 @@ Setting even_stages(int pp, int micro_batches) {
 }
 
 TEST(StepModel, OneForwardOneBackwardTakesItsClosedForm) {
-  Machine machine = machine_of("dgx_h100");
+  Machine machine = machine_of("dgx_h100").machine();
   // Messages that cost nothing, so that only slots remain.
   for (MachineLevel& l : machine.levels) l.latency_s = 0, l.bytes_per_s = 1e30;
-  const double layers = StepModel(even_stages(1, 1)).evaluate(machine).pipeline_s;
+  const double layers = StepModel(even_stages(1, 1)).evaluate(SheetRates(machine)).pipeline_s;
   for (const auto& [pp, m] : {std::pair{2, 4}, {4, 8}, {8, 8}, {4, 32}}) {
     // (m + p - 1) slots of a forward and a backward of a p-th of the model (Narayanan et al. 2021, section 2.2).
     const double expected = (m + pp - 1) * layers / pp;
-    EXPECT_NEAR(StepModel(even_stages(pp, m)).evaluate(machine).pipeline_s / expected, 1, 0.01) << pp << " x " << m;
+    EXPECT_NEAR(StepModel(even_stages(pp, m)).evaluate(SheetRates(machine)).pipeline_s / expected, 1, 0.01) << pp << " x " << m;
   }
 }
 
 TEST(StepModel, UnevenStagesWaitForTheSlowest) {
-  const Machine machine = machine_of("dgx_h100");
+  const SheetRates machine = machine_of("dgx_h100");
   Setting even = even_stages(4, 64), uneven = even;
   uneven.layout.stage_layers = {3, 3, 9, 9};
   // The last stage waits for 3 + 3 + 9 layers once and then runs its 9 for each micro-batch: 64 x 9 + 15 against the
@@ -51,7 +51,7 @@ TEST(StepModel, UnevenStagesWaitForTheSlowest) {
 }
 
 TEST(StepModel, MoreOfAnythingTakesLonger) {
-  const Machine machine = machine_of("dgx_h100");
+  const SheetRates machine = machine_of("dgx_h100");
   const auto step = [&](const Setting& s) { return StepModel(s).evaluate(machine).step_s; };
   Setting s = even_stages(2, 8);
   const double base = step(s);
@@ -79,7 +79,7 @@ struct Published {
 TEST(StepModel, AgreesWithMegatronsTable) {
   const platform::StackProfile profile = platform::load_stack_profile(configs / "stacks" / "published.toml");
   const auto platform = platform::load_platform(configs / "platforms" / "dgx_a100.toml");
-  const Machine machine = make_machine(platform, profile.device(platform.device.name),
+  const SheetRates machine(platform, profile.device(platform.device.name),
                                        profile.stack("megatron_lm_2022"), ComputeFormat::float16);
   const Published rows[] = {{"gpt_22b", 8, 1, 1, 4, 4, 1.42, 1.10},
                             {"gpt3_175b", 64, 8, 3, 1, 64, 18.13, 13.75},
@@ -124,7 +124,7 @@ TEST(StepModel, EuropasOptimizerExplainsItsThroughput) {
   s.layout.recompute.add(plan::Recompute::layer);
   s.batch = {.sequence_length = 65536, .micro_batch = 1, .global_batch = 384};
   s.precision.moment_bytes = 4;
-  const Machine machine = machine_of("jupiter");
+  const SheetRates machine = machine_of("jupiter");
   const double flops = busiest_owner_flops(s);
   s.execution.newton_schulz_flops_per_s = flops / 41.7;
   const double slow = StepModel(s).evaluate(machine).step_s;
@@ -141,7 +141,7 @@ TEST(StepBound, IsNeverAboveTheStep) {
   int tight = 0, paired = 0;
   for (int i = 0; i < 2000; ++i) {
     const Setting s = random_setting(rng, models);
-    const Machine machine = machine_of(some_platforms[i % some_platforms.size()], s.precision.compute);
+    const SheetRates machine = machine_of(some_platforms[i % some_platforms.size()], s.precision.compute);
     paired += joins(s.layout) && s.layout.ep > 1;
     const double exact = StepModel(s).evaluate(machine, grid).step_s, bound = step_lower_bound_s(s, machine, workspace);
     ASSERT_LE(bound, exact) << i << " " << s.layout.schedule << " pp " << s.layout.pp << " tp " << s.layout.tp;
@@ -171,27 +171,27 @@ TEST(Pair, HidesEachHalfsMessagesBehindTheOthersCompute) {
   const PassTime forward{.matmul = 4, .exchanges = 3, .outside = 3};
   const PassTime backward{.matmul = 8, .exchanges = 3, .outside = 3, .apart = 2};
   // Messages of 6 beside a compute of 12: nothing is left. Alone 3 + 4, and a backward's weight gradients hide 2 of 3.
-  EXPECT_DOUBLE_EQ(pair_s(forward, backward, m), 12);
-  EXPECT_DOUBLE_EQ(alone_s(forward, m), 7);
-  EXPECT_DOUBLE_EQ(alone_s(backward, m), 9);
+  EXPECT_DOUBLE_EQ(pair_s(forward, backward, SheetRates(m)), 12);
+  EXPECT_DOUBLE_EQ(alone_s(forward, SheetRates(m)), 7);
+  EXPECT_DOUBLE_EQ(alone_s(backward, SheetRates(m)), 9);
   // A backward's messages find only the forward's compute and its own weight gradients: 4 + 2 of 9 are hidden.
   const PassTime slow{.matmul = 8, .exchanges = 9, .outside = 9, .apart = 2};
-  EXPECT_DOUBLE_EQ(pair_s(forward, slow, m), 12 + 12 - (3 + 6));
+  EXPECT_DOUBLE_EQ(pair_s(forward, slow, SheetRates(m)), 12 + 12 - (3 + 6));
   // Contention: 0.75 of what is hidden costs nothing.
   m.overlap = 0.75;
-  EXPECT_DOUBLE_EQ(pair_s(forward, backward, m), 12 + 0.25 * 6);
+  EXPECT_DOUBLE_EQ(pair_s(forward, backward, SheetRates(m)), 12 + 0.25 * 6);
 }
 
 TEST(Pair, LinksInsideAndOutsideWorkAtTheSameTime) {
   Machine m;
   // Nothing is hidden: two gathers of 2 outside and 1 inside take 3 each alone, 4 together.
   const PassTime half{.matmul = 5, .exchanges = 3, .outside = 2, .inside = 1};
-  EXPECT_DOUBLE_EQ(pair_s(half, half, m), 10 + 4);
-  EXPECT_DOUBLE_EQ(alone_s(half, m), 5 + 3);
+  EXPECT_DOUBLE_EQ(pair_s(half, half, SheetRates(m)), 10 + 4);
+  EXPECT_DOUBLE_EQ(alone_s(half, SheetRates(m)), 5 + 3);
 }
 
 TEST(StepModel, JoinedSlotsHideMessages) {
-  const Machine machine = machine_of("dgx_h100");
+  const SheetRates machine = machine_of("dgx_h100");
   Setting exposed = paired_setting(false), hidden = paired_setting(true);
   const double before = StepModel(exposed).evaluate(machine).pipeline_s,
                after = StepModel(hidden).evaluate(machine).pipeline_s;
@@ -211,28 +211,28 @@ TEST(StepModel, JoinedSlotsHideMessages) {
 TEST(StepModel, SwappedActivationsTakeTheHostsLink) {
   Setting s = even_stages(2, 8);
   s.layout.swap.add(plan::Swap::activations);
-  Machine machine = machine_of("dgx_h100");
+  Machine machine = machine_of("dgx_h100").machine();
   Setting kept = s;
   kept.layout.swap = {};
-  const double without = StepModel(kept).evaluate(machine).step_s;
+  const double without = StepModel(kept).evaluate(SheetRates(machine)).step_s;
   // 12 layers of a stage keep about 34 x 4,096 x 4,096 bytes each: 6.8 GB a micro-batch.
   machine.host_bytes = 1e12;
-  EXPECT_DOUBLE_EQ(StepModel(s).evaluate(machine).step_s, without);  // hidden
-  EXPECT_EQ(StepModel(s).evaluate(machine).swap_s, 0);
+  EXPECT_DOUBLE_EQ(StepModel(s).evaluate(SheetRates(machine)).step_s, without);  // hidden
+  EXPECT_EQ(StepModel(s).evaluate(SheetRates(machine)).swap_s, 0);
   machine.host_bytes = 10e9;
   // Every slot is a copy out or a copy in: (8 + 1) micro-batches, both ways.
-  const StepTime slow = StepModel(s).evaluate(machine);
+  const StepTime slow = StepModel(s).evaluate(SheetRates(machine));
   EXPECT_NEAR(slow.pipeline_s / (9 * 2 * 0.68), 1, 0.1);
   EXPECT_GT(slow.swap_s, 0.5 * slow.pipeline_s);
 }
 
 TEST(StepModel, SwappedStatesComeInSlices) {
   Setting s = even_stages(1, 1);
-  Machine machine = machine_of("dgx_h100");
+  Machine machine = machine_of("dgx_h100").machine();
   machine.host_bytes = 10e9;
   s.layout.swap.add(plan::Swap::optimizer);
   // 24 x (4 x 4096^2 + 3 x 4096 x 11008) = 4.86 B parameters of 12 bytes at 10 GB/s each way; a sixteenth is alone.
-  EXPECT_NEAR(StepModel(s).evaluate(machine).optimizer_s, 4.857e9 * 12 / 10e9 * 17 / 16, 0.05);
+  EXPECT_NEAR(StepModel(s).evaluate(SheetRates(machine)).optimizer_s, 4.857e9 * 12 / 10e9 * 17 / 16, 0.05);
 }
 
 TEST(StepModel, HybridShardsAreSummedOverTheirSets) {
@@ -240,7 +240,7 @@ TEST(StepModel, HybridShardsAreSummedOverTheirSets) {
   s.layout.dp = 32, s.num_devices = 32;
   s.layout.sharding = plan::Sharding::parameters, s.layout.shard_degree = 8;
   s.layout.overlap.gradients = false;
-  const Machine machine = machine_of("dgx_h100");
+  const SheetRates machine = machine_of("dgx_h100");
   // 4 sets of 8: each rank sums an eighth of 4.86 B float32 gradients over 4 nodes, 2 x 3/4 of them over its card.
   const double card = 50e9 * 0.75;
   EXPECT_NEAR(StepModel(s).evaluate(machine).reduce_s, 2 * 0.75 * 4.857e9 * 4 / 8 / card, 0.003);
@@ -283,7 +283,7 @@ TEST(LayerWork, ExpertsAreOneOperationOfTheHostAndAKernelEach) {
 }
 
 TEST(LayerTime, EverySecondMatmulIsComputedAgain) {
-  const Machine machine = machine_of("dgx_h100");
+  const SheetRates machine = machine_of("dgx_h100");
   Setting s = even_stages(1, 1);
   s.model.num_dense_layers = 25;
   const OperatorList works = layer_works(s);
@@ -300,7 +300,7 @@ TEST(LayerTime, EverySecondMatmulIsComputedAgain) {
 TEST(StepModel, ExplainedTermsSumToTheStep) {
   Setting s = even_stages(4, 16);
   s.layout.dp = 2, s.num_devices = 8, s.batch.global_batch = 32;
-  const Machine machine = machine_of("dgx_h100");
+  const SheetRates machine = machine_of("dgx_h100");
   double sum = 0;
   for (const EstimateTerm& t : StepModel(s).explain(machine)) {
     EXPECT_FALSE(t.source.empty()) << t.what;

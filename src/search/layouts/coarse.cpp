@@ -18,11 +18,11 @@ using plan::Sharding;
 using sim::LayerTime;
 using sim::PassTime;
 
-LayerTime end_time(void (*add)(const sim::Setting&, sim::OperatorList&), const sim::Setting& s, const sim::Machine& machine,
+LayerTime end_time(void (*add)(const sim::Setting&, sim::OperatorList&), const sim::Setting& s, const sim::Rates& rates,
                    sim::OperatorList& works) {
   works.size = 0;
   add(s, works);
-  return sim::layer_time(works, s, machine, {}, false);
+  return sim::layer_time(works, s, rates, {}, false);
 }
 
 void sum(const LayerTime& t, double count, PassTime& forward, PassTime& backward) {
@@ -31,10 +31,10 @@ void sum(const LayerTime& t, double count, PassTime& forward, PassTime& backward
   backward += t.pass[2] * count;
 }
 
-double seconds_of(const LayerTime& t, const sim::Machine& machine) {
+double seconds_of(const LayerTime& t, const sim::Rates& rates) {
   PassTime forward, backward;
   sum(t, 1, forward, backward);
-  return sim::wall_s(forward, machine) + sim::wall_s(backward, machine);
+  return sim::wall_s(forward, rates) + sim::wall_s(backward, rates);
 }
 
 }  // namespace
@@ -67,11 +67,11 @@ void CoarseBounds::enter(const Cell& cell) {
   apply(cell, setting_);
   for (Exchange& e : exchanges_) e.ready = false;
   now_ = nullptr;
-  const sim::Machine& machine = question_.target.machine;
-  ends_.embed = end_time(sim::add_embedding_operators, setting_, machine, end_works_);
-  ends_.head = end_time(sim::add_head_operators, setting_, machine, end_works_);
+  const sim::Rates& rates = *question_.target.rates;
+  ends_.embed = end_time(sim::add_embedding_operators, setting_, rates, end_works_);
+  ends_.head = end_time(sim::add_head_operators, setting_, rates, end_works_);
   if (setting_.model.mtp_depth > 0)
-    ends_.mtp_projection = end_time(sim::add_mtp_operators, setting_, machine, end_works_);
+    ends_.mtp_projection = end_time(sim::add_mtp_operators, setting_, rates, end_works_);
 }
 
 CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bool overlap) {
@@ -90,7 +90,7 @@ CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bo
       at->works[k].size = 0;
       sim::add_layer_operators(setting_, kinds_[k], at->works[k]);
       at->times[k] =
-          sim::layer_time(at->works[k], setting_, question_.target.machine, {}, setting_.model.is_moe(kinds_[k]));
+          sim::layer_time(at->works[k], setting_, *question_.target.rates, {}, setting_.model.is_moe(kinds_[k]));
     }
     at->ready = true;
   }
@@ -98,7 +98,7 @@ CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bo
 }
 
 double CoarseBounds::cell_s() {
-  const sim::Machine& machine = question_.target.machine;
+  const sim::Rates& rates = *question_.target.rates;
   const model::ModelSpec& m = setting_.model;
   const plan::LayoutSpec& given = question_.base.layout;
   const bool overlap = question_.is_given("layout.overlap.experts") ? given.overlap.experts : setting_.layout.ep > 1;
@@ -119,15 +119,15 @@ double CoarseBounds::cell_s() {
     // A wall time is a norm of its parts: that of a sum is at most the sum of those of its pieces, and one stage has at
     // least the mean. The stage with the head has at least that.
     const auto least_s = [&](PassTime f, const PassTime& b) {
-      if (!overlap || !may_join) return sim::wall_s(f, machine) + sim::wall_s(b, machine);
-      return sim::joined_lower_bound_s(f += b, machine);
+      if (!overlap || !may_join) return sim::wall_s(f, rates) + sim::wall_s(b, rates);
+      return sim::joined_lower_bound_s(f += b, rates);
     };
     return std::max(least_s(forward, backward) / setting_.layout.pp, least_s(head_forward, head_backward));
   };
   double best = std::numeric_limits<double>::infinity();
   for (const std::string& pattern : patterns_of(question_, plan::mesh_of(setting_.layout)))
     best = std::min(best, least(pattern));
-  return best * double(setting_.batch.num_micro_batches(setting_.layout.dp)) * (1 + machine.noise) * (1 - 1e-12);
+  return best * double(setting_.batch.num_micro_batches(setting_.layout.dp)) * (1 + rates.fixed().noise) * (1 - 1e-12);
 }
 
 bool CoarseBounds::enter(const Family& family) {
@@ -143,16 +143,16 @@ bool CoarseBounds::enter(const Family& family) {
   const int pieces = setting_.layout.pp * family.virtual_stages;
   if (family.split == Split::as_given || family.split == Split::even) return true;
 
-  const sim::Machine& machine = question_.target.machine;
+  const sim::Rates& rates = *question_.target.rates;
   const model::ModelSpec& m = setting_.model;
   layer_s_.clear();
   for (int layer = 0; layer < m.num_layers; ++layer)
-    layer_s_.push_back(seconds_of(now_->times[kind_of(layer)], machine));
-  double last = seconds_of(ends_.head, machine) * (1 + m.mtp_depth);
+    layer_s_.push_back(seconds_of(now_->times[kind_of(layer)], rates));
+  double last = seconds_of(ends_.head, rates) * (1 + m.mtp_depth);
   if (m.mtp_depth > 0)
     last += m.mtp_depth *
-            (seconds_of(now_->times[kind_of(m.num_layers)], machine) + seconds_of(ends_.mtp_projection, machine));
-  const LayerCosts costs{.layer_s = layer_s_, .first_s = seconds_of(ends_.embed, machine), .last_s = last};
+            (seconds_of(now_->times[kind_of(m.num_layers)], rates) + seconds_of(ends_.mtp_projection, rates));
+  const LayerCosts costs{.layer_s = layer_s_, .first_s = seconds_of(ends_.embed, rates), .last_s = last};
   const auto even = [&](const std::vector<std::int64_t>& split) {
     for (int p = 0; p < pieces; ++p)
       if (split[p] != m.num_layers / pieces + (p < m.num_layers % pieces ? 1 : 0)) return false;
@@ -188,7 +188,7 @@ void CoarseBounds::enter(const Recomputation& recomputation) {
   for (const sim::LayerKind& k : shape_.kinds) {
     const int kind = kind_of(k.layer);
     kind_times_.push_back(
-        k.recomputed ? sim::layer_time(now_->works[kind], setting_, question_.target.machine, recomputation.set, k.moe)
+        k.recomputed ? sim::layer_time(now_->works[kind], setting_, *question_.target.rates, recomputation.set, k.moe)
                      : now_->times[kind]);
   }
   for (Pieces& p : pieces_) p.ready = false;
@@ -199,7 +199,7 @@ const std::vector<sim::PieceTime>& CoarseBounds::pieces() {
   Pieces& p = pieces_[traffic ? 1 : 0];
   // Traffic depends on the shards and on what runs beside compute: it is priced anew.
   if (p.ready && !traffic) return p.times;
-  sim::price_pieces(setting_, question_.target.machine, shape_, kind_times_, ends_, p.times, {});
+  sim::price_pieces(setting_, *question_.target.rates, shape_, kind_times_, ends_, p.times, {});
   p.ready = true;
   return p.times;
 }
@@ -211,7 +211,7 @@ const sim::Setting& CoarseBounds::setting(const States& states) {
 
 double CoarseBounds::seconds(const States& states) {
   apply(states, setting_);
-  return sim::step_lower_bound_s(setting_, question_.target.machine, shape_, pieces());
+  return sim::step_lower_bound_s(setting_, *question_.target.rates, shape_, pieces());
 }
 
 double CoarseBounds::frugal_bytes(const States& states) {
@@ -228,8 +228,8 @@ double CoarseBounds::seconds_with_copies(const States& states) {
   apply(states, setting_);
   sim::swapped_bytes(setting_, question_.target.kernels, static_cast<int>(shape_.pieces.size()), host_bytes_);
   if (host_bytes_.empty()) return seconds(states);
-  sim::price_pieces(setting_, question_.target.machine, shape_, kind_times_, ends_, copying_, host_bytes_);
-  return sim::step_lower_bound_s(setting_, question_.target.machine, shape_, copying_);
+  sim::price_pieces(setting_, *question_.target.rates, shape_, kind_times_, ends_, copying_, host_bytes_);
+  return sim::step_lower_bound_s(setting_, *question_.target.rates, shape_, copying_);
 }
 
 }  // namespace trireme::search

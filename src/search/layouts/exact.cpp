@@ -38,7 +38,7 @@ Estimate estimate(const Question& q, const sim::Setting& setting, ScheduleShelf&
   out.needed_bytes = memory.needed_bytes();
   out.headroom_bytes = t.capacity_bytes - out.needed_bytes;
   if (!out.feasible && !infeasible_too) return out;
-  out.time = sim::StepModel(setting, ready->grid, t.kernels).evaluate(t.machine, workspace);
+  out.time = sim::StepModel(setting, ready->grid, t.kernels).evaluate(*t.rates, workspace);
   return out;
 }
 

@@ -32,18 +32,16 @@ void push_if_new(std::vector<int>& list, int value) {
 
 constexpr int most_chunks = 8;
 
+int whole(const sim::UnitLevel& level) { return std::isfinite(level.devices) ? static_cast<int>(level.devices) : 1 << 20; }
+
 }  // namespace
 
 int innermost_devices(const Target& target) {
-  const double devices = target.machine.num_levels > 0 ? target.machine.levels[0].devices : 1;
-  return std::isfinite(devices) ? static_cast<int>(devices) : 1 << 20;
+  return whole(target.rates->units().front());
 }
 
 int node_devices(const Target& target) {
-  int level = 0;
-  while (level + 1 < target.machine.num_levels && target.machine.levels[level + 1].inside) ++level;
-  const double devices = target.machine.num_levels > 0 ? target.machine.levels[level].devices : 1;
-  return std::isfinite(devices) ? static_cast<int>(devices) : 1 << 20;
+  return whole(target.rates->node());
 }
 
 bool leaves_node(const Question& q, const plan::Mesh& mesh) {
@@ -185,7 +183,7 @@ std::vector<States> states_of(const Question& q, const Cell& cell) {
       q, "layout.sharding", given.sharding,
       several ? std::vector<Sharding>{Sharding::optimizer, Sharding::none, Sharding::gradients, Sharding::parameters}
               : std::vector<Sharding>{Sharding::none});
-  const bool can_swap = q.target.host_capacity_bytes > 0 && q.target.machine.host_bytes > 0;
+  const bool can_swap = q.target.host_capacity_bytes > 0 && q.target.rates->fixed().host_bytes_per_s > 0;
   std::vector<plan::SwapSet> swaps = {given.swap};
   if (!q.is_given("layout.swap"))
     swaps = can_swap ? std::vector<plan::SwapSet>{{0}, {1}, {2}, {3}} : std::vector<plan::SwapSet>{{0}};

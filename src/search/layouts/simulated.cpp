@@ -11,7 +11,7 @@ Simulated simulate_best(const Question& q, const std::vector<Estimate>& best, Sc
     std::optional<sim::SimulatedLayout> simulated;
     if (sim::num_actions(e.setting) <= most_actions) {
       const auto ready = shelf.get(e.setting);
-      simulated = sim::simulate_layout(e.setting, ready->schedule, ready->grid, q.target.machine, q.target.kernels);
+      simulated = sim::simulate_layout(e.setting, ready->schedule, ready->grid, *q.target.rates, q.target.kernels);
       e.time.tokens_per_s_per_device *= e.time.step_s / simulated->result.step_s;
       e.time.step_s = simulated->result.step_s;
       e.needed_bytes = simulated->needed_bytes;

@@ -1,5 +1,7 @@
 #include "search/layouts/target.h"
 
+#include "sim/rates/sheet_rates.h"
+
 namespace trireme::search {
 
 Target make_target(const platform::PlatformSpec& platform, const platform::StackProfile& profile,
@@ -9,13 +11,11 @@ Target make_target(const platform::PlatformSpec& platform, const platform::Stack
   t.kernels = kernels;
   const platform::DeviceEfficiency device = profile.device(t.device, &t.device_known);
   const platform::StackBehaviour behaviour = profile.stack(stack, &t.stack_known);
-  t.machine = sim::make_machine(platform, device, behaviour, compute);
+  t.rates = std::make_shared<sim::SheetRates>(platform, device, behaviour, compute);
+  t.ideal = std::make_shared<sim::SheetRates>(sim::ideal_machine(platform.datasheet, compute));
   t.capacity_bytes = platform.device.memory_bytes;
   t.host_capacity_bytes = platform.datasheet.host_memory_bytes;
   t.peak_flops_per_s = platform.datasheet.peak(model::name_of(compute));
-  t.memory_bytes_per_s = platform.datasheet.memory_bytes_per_s;
-  for (int i = 0; i < t.machine.num_levels; ++i)
-    t.level_bytes_per_s[i] = platform.datasheet.levels[i].device_bytes_per_s();
   return t;
 }
 

@@ -1,28 +1,25 @@
 // A target is what a layout is judged against: a machine under a calibration, what the software keeps in memory, and
 // how much there is. It says nothing of the model or the layout, which are the question's.
 #pragma once
-#include <array>
+#include <memory>
 #include <string>
 
 #include "model/kernels.h"
 #include "platform/platform_spec.h"
 #include "platform/stack_profile.h"
-#include "sim/estimate/machine.h"
+#include "sim/rates/rates.h"
 
 namespace trireme::search {
 
 struct Target {
   std::string platform, device, stack, profile;    // names; of the stack profile "uncalibrated" where there is none
   bool device_known = false, stack_known = false;  // whether the profile describes them; else its defaults stand
-  sim::Machine machine;
+  std::shared_ptr<const sim::Rates> rates;
+  std::shared_ptr<const sim::Rates> ideal;  // what no software can beat: a data sheet as it is
   model::Kernels kernels;
   double capacity_bytes = 0;       // of a device
   double host_capacity_bytes = 0;  // for what a rank swaps; 0: nothing can be swapped
-  // As the data sheet has them, without any efficiency: of a device in the compute format, its memory, its links by
-  // level of `machine`.
-  double peak_flops_per_s = 0;
-  double memory_bytes_per_s = 0;
-  std::array<double, sim::max_levels> level_bytes_per_s{};
+  double peak_flops_per_s = 0;     // of a device in the compute format, as the data sheet has it
 };
 
 // `stack`: an entry of the profile; one that it has not got takes its defaults. ConfigError (key datasheet) where the

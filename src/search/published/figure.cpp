@@ -41,17 +41,6 @@ double in_unit(const plan::PublishedSpec& p, const Question& q, double step_s) {
   return 0;
 }
 
-// The data sheet's rates, and no time for anything else.
-sim::Machine ideal(const Target& t) {
-  sim::Machine m = t.machine;
-  m.flops_16 = m.flops_narrow = m.attention_flops = t.peak_flops_per_s;
-  m.half_rows = m.operation_s = m.launch_s = m.noise = 0;
-  m.overlap = 1;
-  m.memory_bytes = t.memory_bytes_per_s;
-  for (int i = 0; i < m.num_levels; ++i) m.levels[i].latency_s = 0, m.levels[i].bytes_per_s = t.level_bytes_per_s[i];
-  return m;
-}
-
 // Causal attention once forward and twice backward, without router: what no figure can leave out.
 double peak_bound_s(const Question& q) {
   const sim::Setting& s = q.base;
@@ -66,7 +55,7 @@ double layout_bound_s(const Question& q) {
   s.execution.newton_schulz_flops_per_s = 0;
   s.execution.reads_counts = false;
   sim::BoundWorkspace workspace;
-  return sim::step_lower_bound_s(s, ideal(q.target), workspace);
+  return sim::step_lower_bound_s(s, *q.target.ideal, workspace);
 }
 
 const char* name_of(BeyondBound b) {

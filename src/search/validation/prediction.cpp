@@ -9,6 +9,7 @@
 #include "search/layouts/layout_rules.h"
 #include "search/validation/stack_facts.h"
 #include "sim/estimate/memory.h"
+#include "sim/rates/sheet_rates.h"
 
 namespace trireme::search {
 
@@ -80,8 +81,8 @@ double in_unit(const PreparedRow& p, double step_s) {
 double predict(const PreparedRow& p, const platform::DeviceEfficiency& device, const platform::StackBehaviour& stack,
                sim::GridWorkspace& workspace) {
   if (!p.is_time()) return predict_memory(p);
-  const sim::Machine machine = sim::make_machine(*p.platform, device, stack, p.resolved.setting.precision.compute);
-  return in_unit(p, p.model->evaluate(machine, workspace).step_s);
+  const sim::SheetRates rates(*p.platform, device, stack, p.resolved.setting.precision.compute);
+  return in_unit(p, p.model->evaluate(rates, workspace).step_s);
 }
 
 double predict_memory(const PreparedRow& p) {

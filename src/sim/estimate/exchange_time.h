@@ -26,6 +26,7 @@ struct ExchangeTime {
 struct Rows {
   double bytes = 0;      // that a rank sends
   double top_k = 1;      // copies of each token among them
+  double experts = 1;    // that they are chosen from
   double max_nodes = 0;  // that the copies of a token may go to (group-limited routing); 0: no limit
 };
 

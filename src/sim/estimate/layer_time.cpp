@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/estimate/exchange_time.h"
+#include "sim/rates/implementation.h"
 
 namespace trireme::sim {
 
@@ -21,45 +22,28 @@ PassTime PassTime::operator*(double by) const {
 
 namespace {
 
-ExchangeTime exchange_of(const Operator& w, const Setting& s, const plan::AxisStrides& strides, const Machine& machine) {
+template <class Implementation>
+ExchangeTime exchange_of(const Operator& w, const Setting& s, const plan::AxisStrides& strides,
+                         const Implementation& rates) {
   const model::RouterSpec& r = s.model.moe.router;
-  return exchange_time(s.layout.all_to_all, machine, strides.place(w.axis),
-                       {.bytes = w.message / s.execution.exchange_links,
-                        .top_k = double(r.top_k),
-                        .max_nodes = double(r.num_groups > 1 ? r.top_groups : r.top_k)});
+  return rates.exchange(s.layout.all_to_all, strides.place(w.axis),
+                        {.bytes = w.message / s.execution.exchange_links,
+                         .top_k = double(r.top_k),
+                         .experts = double(s.model.moe.num_experts),
+                         .max_nodes = double(r.num_groups > 1 ? r.top_groups : r.top_k)});
+}
+
+template <class Implementation>
+double seconds_of(const Operator& w, const Setting& s, const plan::AxisStrides& strides, const Implementation& rates) {
+  if (w.kind != OperatorKind::collective) return rates.operator_s(w);
+  if (w.collective == CollectiveKind::exchange) return exchange_of(w, s, strides, rates).alone_s;
+  return rates.collective_s(w.collective, strides.place(w.axis), w.message);
 }
 
 }  // namespace
 
-double price(const Operator& w, const Setting& s, const plan::AxisStrides& strides, const Machine& machine) {
-  switch (w.kind) {
-    case OperatorKind::matmul: {
-      const double rate = w.narrow ? machine.flops_narrow : machine.flops_16;
-      const double fill = 1 + machine.half_rows * (1 / w.m + 1 / w.n + 1 / w.k);
-      return std::max(w.flops / rate * fill, w.bytes / machine.memory_bytes);
-    }
-    case OperatorKind::attention:
-      return w.flops / machine.attention_flops;
-    case OperatorKind::memory:
-      return w.bytes / machine.memory_bytes;
-    case OperatorKind::collective:
-      break;
-  }
-  const GroupPlace group = strides.place(w.axis);
-  switch (w.collective) {
-    case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter:
-      return ring_gather_s(machine, group, w.message);
-    case CollectiveKind::all_reduce:
-      return all_reduce_s(machine, group, w.message);
-    case CollectiveKind::all_to_all:
-      return all_to_all_s(machine, group, w.message);
-    case CollectiveKind::exchange:
-      return exchange_of(w, s, strides, machine).alone_s;
-    case CollectiveKind::send:
-      return send_s(machine, group.stride, w.message);
-  }
-  return 0;
+double price(const Operator& w, const Setting& s, const plan::AxisStrides& strides, const Rates& rates) {
+  return seconds_of(w, s, strides, rates);
 }
 
 namespace {
@@ -77,7 +61,7 @@ bool captured(Graphs graphs, Part part) {
 
 }  // namespace
 
-LayerTime layer_time(const OperatorList& works, const Setting& s, const Machine& machine, plan::RecomputeSet recompute,
+LayerTime layer_time(const OperatorList& works, const Setting& s, const Rates& rates, plan::RecomputeSet recompute,
                      bool moe) {
   LayerTime out;
   const plan::AxisStrides strides = plan::mesh_of(s.layout).strides();
@@ -88,12 +72,12 @@ LayerTime layer_time(const OperatorList& works, const Setting& s, const Machine&
       // A gather of whole tokens takes the links of all levels on its way.
       ExchangeTime e;
       if (w.collective == CollectiveKind::exchange)
-        e = exchange_of(w, s, strides, machine);
+        e = exchange_of(w, s, strides, rates);
       else
-        e.alone_s = e.outside_s = price(w, s, strides, machine);
+        e.alone_s = e.outside_s = seconds_of(w, s, strides, rates);
       t.exchanges = e.alone_s, t.outside = e.outside_s, t.inside = e.inside_s;
     } else {
-      seconds = price(w, s, strides, machine);
+      seconds = seconds_of(w, s, strides, rates);
     }
     switch (w.kind) {
       case OperatorKind::matmul:
@@ -109,12 +93,12 @@ LayerTime layer_time(const OperatorList& works, const Setting& s, const Machine&
         (w.beside ? t.beside : t.collectives) = seconds;  // of exchanges beside another micro-batch nothing
         break;
     }
-    if (w.kind != OperatorKind::collective) t.gaps = w.kernels * machine.operation_s;
+    if (w.kind != OperatorKind::collective) t.gaps = w.kernels * rates.fixed().operation_s;
     if (w.apart) t.apart = t.compute();
     // Where the host reads routed counts it has launched nothing ahead: the device waits for the launches of a few
     // kernels.
     if (s.execution.reads_counts && moe && w.part == Part::exchange && w.pass == OperatorPass::forward)
-      t.gaps += 8 * machine.launch_s;
+      t.gaps += 8 * rates.fixed().launch_s;
     if (!captured(s.execution.graphs, w.part)) t.launches = w.launches;
     out.pass[static_cast<int>(w.pass)] += t;
     if (w.pass != OperatorPass::forward) continue;
@@ -130,11 +114,11 @@ LayerTime layer_time(const OperatorList& works, const Setting& s, const Machine&
 namespace {
 
 // `messages` of which `hideable` may run beside compute.
-double wall_s(const PassTime& p, double messages, double hideable, const Machine& machine) {
+double wall_s(const PassTime& p, double messages, double hideable, const Rates& rates) {
   const double compute = p.compute();
-  const double device = compute + p.collectives + messages - machine.overlap * std::min(hideable, compute);
+  const double device = compute + p.collectives + messages - rates.fixed().overlap * std::min(hideable, compute);
   // Neither runs ahead of the other all the time: a smooth maximum of the two.
-  const double host = p.launches * machine.launch_s;
+  const double host = p.launches * rates.fixed().launch_s;
   if (host <= 0 || device <= 0) return std::max(host, device);
   const double ratio = std::min(host, device) / std::max(host, device), squared = ratio * ratio;
   return std::max(host, device) * std::sqrt(std::sqrt(1 + squared * squared));
@@ -142,27 +126,27 @@ double wall_s(const PassTime& p, double messages, double hideable, const Machine
 
 }  // namespace
 
-double wall_s(const PassTime& p, const Machine& machine) {
+double wall_s(const PassTime& p, const Rates& rates) {
   const double messages = p.beside + p.exchanges;
-  return wall_s(p, messages, messages, machine);
+  return wall_s(p, messages, messages, rates);
 }
 
-double alone_s(const PassTime& p, const Machine& machine) {
-  return wall_s(p, p.beside + p.exchanges, p.beside + std::min(p.exchanges, p.apart), machine);
+double alone_s(const PassTime& p, const Rates& rates) {
+  return wall_s(p, p.beside + p.exchanges, p.beside + std::min(p.exchanges, p.apart), rates);
 }
 
-double pair_s(const PassTime& forward, const PassTime& backward, const Machine& machine) {
+double pair_s(const PassTime& forward, const PassTime& backward, const Rates& rates) {
   PassTime sum = forward;
   sum += backward;
   const double exchanges = std::max({sum.outside, sum.inside, forward.exchanges, backward.exchanges});
   const double beside_the_other = std::min(forward.exchanges, backward.compute()) +
                                   std::min(backward.exchanges, forward.compute() + backward.apart);
-  return wall_s(sum, sum.beside + exchanges, sum.beside + std::min(exchanges, beside_the_other), machine);
+  return wall_s(sum, sum.beside + exchanges, sum.beside + std::min(exchanges, beside_the_other), rates);
 }
 
-double joined_lower_bound_s(const PassTime& sum, const Machine& machine) {
+double joined_lower_bound_s(const PassTime& sum, const Rates& rates) {
   const double messages = sum.beside + std::max(sum.outside, sum.inside);
-  return wall_s(sum, messages, messages, machine);
+  return wall_s(sum, messages, messages, rates);
 }
 
 }  // namespace trireme::sim

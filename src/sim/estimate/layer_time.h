@@ -3,7 +3,7 @@
 #include <array>
 
 #include "plan/mesh.h"
-#include "sim/estimate/machine.h"
+#include "sim/rates/rates.h"
 #include "sim/estimate/described.h"
 
 namespace trireme::sim {
@@ -31,24 +31,24 @@ struct LayerTime {
 };
 
 // Seconds of one work alone, without the gap before it. `strides`: of the setting's layout.
-double price(const Operator& work, const Setting& setting, const plan::AxisStrides& strides, const Machine& machine);
+double price(const Operator& work, const Setting& setting, const plan::AxisStrides& strides, const Rates& rates);
 
 // `recompute`: the parts to repeat; empty: none. `moe`: whether it is an MoE layer.
-LayerTime layer_time(const OperatorList& works, const Setting& setting, const Machine& machine,
+LayerTime layer_time(const OperatorList& works, const Setting& setting, const Rates& rates,
                      plan::RecomputeSet recompute, bool moe);
 
 // The wall time of a pass: compute and what it waits for; collectives beside compute cost what `overlap` leaves of them
 // and all that is longer than the compute; never less than the host needs to launch it all. Exchanges beside another
 // micro-batch are hidden behind their own one's compute here: schedules that do not join cut a micro-batch for that.
-double wall_s(const PassTime& pass, const Machine& machine);
+double wall_s(const PassTime& pass, const Rates& rates);
 
 // In a schedule that joins (Pangu's Adaptive Pipe Overlap, arXiv 2505.04519; MindSpeed's and DualPipe's order). A slot
 // without a partner hides its exchanges behind `apart` only. In a pair each half's exchanges travel while the other
 // computes, and share links: those outside and those inside nodes work at the same time. What `overlap` leaves of what
 // is hidden is the contention.
-double alone_s(const PassTime& pass, const Machine& machine);
-double pair_s(const PassTime& forward, const PassTime& backward, const Machine& machine);
+double alone_s(const PassTime& pass, const Rates& rates);
+double pair_s(const PassTime& forward, const PassTime& backward, const Rates& rates);
 // Never above the sum of slots and pairs that together do what `sum` holds.
-double joined_lower_bound_s(const PassTime& sum, const Machine& machine);
+double joined_lower_bound_s(const PassTime& sum, const Rates& rates);
 
 }  // namespace trireme::sim

@@ -28,6 +28,7 @@ struct Machine {
   double operation_s = 0;
   double launch_s = 0;
   double overlap = 0;
+  double peak = 0;          // of the data sheet, in the compute format
   double host_bytes = 0;  // a second, between device and host memory
   double noise = 0;
   int num_levels = 0;
@@ -40,5 +41,8 @@ inline constexpr double most_of_peak = 0.9;
 // ConfigError where the platform has no data sheet.
 Machine make_machine(const platform::PlatformSpec& platform, const platform::DeviceEfficiency& device,
                      const platform::StackBehaviour& stack, ComputeFormat compute);
+
+// A data sheet as it is, and no time for anything else: what no software can beat.
+Machine ideal_machine(const platform::Datasheet& sheet, ComputeFormat compute);
 
 }  // namespace trireme::sim

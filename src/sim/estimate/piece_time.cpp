@@ -47,18 +47,25 @@ GroupPlace shard_group(const GroupPlace& all, int degree) {
 }
 
 // A gather (or scatter) of dense and expert parameters over the ranks that share them.
-double shard_s(const Setting& s, const DataGroups& groups, const Machine& machine, double dense, double experts, double element) {
+double shard_s(const Setting& s, const DataGroups& groups, const Rates& rates, double dense, double experts, double element) {
   const plan::LayoutSpec& l = s.layout;
-  double seconds = ring_gather_s(machine, shard_group(groups.dense, l.shard_degree), dense * element);
+  double seconds = rates.collective_s(CollectiveKind::all_gather, shard_group(groups.dense, l.shard_degree), dense * element);
   if (experts > 0)
-    seconds += ring_gather_s(machine, shard_group(groups.experts, l.expert_shard_degree), experts * element);
+    seconds += rates.collective_s(CollectiveKind::all_gather, shard_group(groups.experts, l.expert_shard_degree),
+                                  experts * element);
   return seconds;
 }
 
+// A matmul that no side of it slows down.
+Operator large_matmul(double flops) {
+  constexpr double side = 1e15;
+  return {.what = "", .kind = OperatorKind::matmul, .m = side, .n = side, .k = side, .flops = flops};
+}
+
 // Sums of each shard over the sets of shards.
-double replicas_s(const Machine& machine, const GroupPlace& all, int degree, double bytes) {
+double replicas_s(const Rates& rates, const GroupPlace& all, int degree, double bytes) {
   if (degree <= 0 || degree >= all.size) return 0;
-  return all_reduce_s(machine, all.every(degree), bytes / degree);
+  return rates.collective_s(CollectiveKind::all_reduce, all.every(degree), bytes / degree);
 }
 
 }  // namespace
@@ -67,15 +74,15 @@ bool joins(const plan::LayoutSpec& l) {
   return l.overlap.experts && (l.schedule == "merged_1f1b" || l.schedule == "dualpipe_v");
 }
 
-double joined_compute_s(const Setting& s, const PieceTime& forward, const PieceTime& backward, const Machine& machine) {
+double joined_compute_s(const Setting& s, const PieceTime& forward, const PieceTime& backward, const Rates& rates) {
   if (!joins(s.layout)) return forward.forward_slot_s() + backward.backward_slot_s();
   PassTime b = backward.input;
   b += backward.weight;
-  return pair_s(forward.forward, b, machine);
+  return pair_s(forward.forward, b, rates);
 }
 
-double joined_s(const Setting& s, const PieceTime& forward, const PieceTime& backward, const Machine& machine) {
-  return std::max({joined_compute_s(s, forward, backward, machine), forward.copy_s, backward.copy_s});
+double joined_s(const Setting& s, const PieceTime& forward, const PieceTime& backward, const Rates& rates) {
+  return std::max({joined_compute_s(s, forward, backward, rates), forward.copy_s, backward.copy_s});
 }
 
 void shape_step(const Setting& s, StepShape& out) {
@@ -113,7 +120,7 @@ void shape_step(const Setting& s, StepShape& out) {
   }
 }
 
-PieceTime piece_time(const Setting& s, const Machine& machine, const StepShape& shape, const PieceShape& piece,
+PieceTime piece_time(const Setting& s, const Rates& rates, const StepShape& shape, const PieceShape& piece,
                      std::span<const LayerTime> kinds, const EndTimes& ends, double host_bytes) {
   PieceTime out;
   const auto add = [&](const LayerTime& t, double count) {
@@ -136,24 +143,24 @@ PieceTime piece_time(const Setting& s, const Machine& machine, const StepShape& 
   if (l.sharding == plan::Sharding::parameters) {
     // Fully sharded parameters travel before each use and their gradients after, once a micro-batch.
     const DataGroups groups(l);
-    const double gather = shard_s(s, groups, machine, piece.dense, piece.experts, s.precision.gather_bytes);
+    const double gather = shard_s(s, groups, rates, piece.dense, piece.experts, s.precision.gather_bytes);
     (l.overlap.parameters ? out.forward.beside : out.forward.collectives) += gather;
     (l.overlap.parameters ? out.input.beside : out.input.collectives) += gather;
     (l.overlap.gradients ? out.input.beside : out.input.collectives) +=
-        shard_s(s, groups, machine, piece.dense, piece.experts, s.precision.reduce_bytes);
+        shard_s(s, groups, rates, piece.dense, piece.experts, s.precision.reduce_bytes);
   }
-  const auto wall = joins(l) ? alone_s : static_cast<double (*)(const PassTime&, const Machine&)>(wall_s);
-  out.forward_s = wall(out.forward, machine);
+  const auto wall = joins(l) ? alone_s : static_cast<double (*)(const PassTime&, const Rates&)>(wall_s);
+  out.forward_s = wall(out.forward, rates);
   // Hiding is judged over both halves of the backward, which a schedule that joins them runs as one.
   PassTime backward = out.input;
   backward += out.weight;
-  out.weight_s = wall(out.weight, machine);
-  out.input_s = std::max(wall(backward, machine) - out.weight_s, 0.0);
-  if (host_bytes > 0 && machine.host_bytes > 0) out.copy_s = host_bytes / machine.host_bytes;
+  out.weight_s = wall(out.weight, rates);
+  out.input_s = std::max(wall(backward, rates) - out.weight_s, 0.0);
+  if (host_bytes > 0 && rates.fixed().host_bytes_per_s > 0) out.copy_s = host_bytes / rates.fixed().host_bytes_per_s;
   return out;
 }
 
-UpdateTime update_time(const Setting& s, const Machine& machine, double dense, double experts) {
+UpdateTime update_time(const Setting& s, const Rates& rates, double dense, double experts) {
   UpdateTime out;
   if (s.execution.frozen_weights) return out;
   const plan::LayoutSpec& l = s.layout;
@@ -161,13 +168,13 @@ UpdateTime update_time(const Setting& s, const Machine& machine, double dense, d
   const DataGroups groups(l);
   if (l.sharding != plan::Sharding::parameters) {
     // A ring all-reduce is a scatter and a gather of what is reduced.
-    out.reduce_s = shard_s(s, groups, machine, dense, experts, p.reduce_bytes) * (l.sharding == plan::Sharding::none ? 2 : 1);
-    if (l.sharding != plan::Sharding::none) out.gather_s = shard_s(s, groups, machine, dense, experts, p.gather_bytes);
+    out.reduce_s = shard_s(s, groups, rates, dense, experts, p.reduce_bytes) * (l.sharding == plan::Sharding::none ? 2 : 1);
+    if (l.sharding != plan::Sharding::none) out.gather_s = shard_s(s, groups, rates, dense, experts, p.gather_bytes);
   }
   if (l.sharding != plan::Sharding::none)
     out.reduce_s +=
-        replicas_s(machine, groups.dense, l.shard_degree, dense * p.reduce_bytes) +
-        replicas_s(machine, groups.experts, l.expert_shard_degree, experts * p.reduce_bytes);
+        replicas_s(rates, groups.dense, l.shard_degree, dense * p.reduce_bytes) +
+        replicas_s(rates, groups.experts, l.expert_shard_degree, experts * p.reduce_bytes);
   const bool sharded = l.sharding != plan::Sharding::none;
   const double of_data = sharded ? shard_group(groups.dense, l.shard_degree).size : 1;
   const double of_experts = sharded ? shard_group(groups.experts, l.expert_shard_degree).size : 1;
@@ -175,20 +182,19 @@ UpdateTime update_time(const Setting& s, const Machine& machine, double dense, d
   // Reads gradient, master and moments; writes master, moments and the parameter. Norm and clipping read gradients
   // twice more.
   const double bytes = 3 * p.gradient_bytes + 2 * p.master_bytes + 2 * p.moment_bytes + p.weight_bytes;
-  out.optimizer_s = elements * bytes / machine.memory_bytes;
+  out.optimizer_s = rates.memory_s(platform::MemoryUse::optimizer, elements * bytes);
   if (l.matrix_owners) {
-    const double rate =
-        s.execution.newton_schulz_flops_per_s > 0 ? s.execution.newton_schulz_flops_per_s : machine.flops_16;
-    out.optimizer_s += busiest_owner_flops(s) / rate;
+    const double flops = busiest_owner_flops(s), given = s.execution.newton_schulz_flops_per_s;
+    out.optimizer_s += given > 0 ? flops / given : rates.operator_s(large_matmul(flops));
   }
-  if (l.swap.has(plan::Swap::optimizer) && machine.host_bytes > 0)
-    out.states_s = elements * (p.master_bytes + p.moment_bytes) / machine.host_bytes;
+  if (l.swap.has(plan::Swap::optimizer) && rates.fixed().host_bytes_per_s > 0)
+    out.states_s = elements * (p.master_bytes + p.moment_bytes) / rates.fixed().host_bytes_per_s;
   return out;
 }
 
-UpdateTime exposed(const Setting& s, const Machine& machine, UpdateTime u, double forward_s, double backward_s) {
-  if (s.layout.overlap.gradients) u.reduce_s -= machine.overlap * std::min(u.reduce_s, backward_s);
-  if (s.layout.overlap.parameters) u.gather_s -= machine.overlap * std::min(u.gather_s, forward_s);
+UpdateTime exposed(const Setting& s, const Rates& rates, UpdateTime u, double forward_s, double backward_s) {
+  if (s.layout.overlap.gradients) u.reduce_s -= rates.fixed().overlap * std::min(u.reduce_s, backward_s);
+  if (s.layout.overlap.parameters) u.gather_s -= rates.fixed().overlap * std::min(u.gather_s, forward_s);
   return u;
 }
 

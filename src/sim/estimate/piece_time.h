@@ -52,7 +52,7 @@ struct PieceTime {
   }
 };
 // `host_bytes`: swapped out by a micro-batch.
-PieceTime piece_time(const Setting& setting, const Machine& machine, const StepShape& shape, const PieceShape& piece,
+PieceTime piece_time(const Setting& setting, const Rates& rates, const StepShape& shape, const PieceShape& piece,
                      std::span<const LayerTime> kinds, const EndTimes& ends, double host_bytes = 0);
 
 // Whether the layout's schedule joins forwards with backwards, each half's exchanges beside the other's compute.
@@ -60,8 +60,8 @@ bool joins(const plan::LayoutSpec& layout);
 
 // Of the slot that joins them: what it computes (as one where the layout joins, else one after the other), and with the
 // copies of either half, of which the link carries both ways at once.
-double joined_compute_s(const Setting& setting, const PieceTime& forward, const PieceTime& backward, const Machine& machine);
-double joined_s(const Setting& setting, const PieceTime& forward, const PieceTime& backward, const Machine& machine);
+double joined_compute_s(const Setting& setting, const PieceTime& forward, const PieceTime& backward, const Rates& rates);
+double joined_s(const Setting& setting, const PieceTime& forward, const PieceTime& backward, const Rates& rates);
 
 // Of a stage with these parameters, before any of it is hidden. With hybrid shards a gradient is scattered over the
 // ranks of one set of shards, and each shard is then summed over the sets.
@@ -73,11 +73,11 @@ struct UpdateTime {
   static constexpr double slices = 16;
   double update_s() const { return std::max(optimizer_s, states_s) + states_s / slices; }
 };
-UpdateTime update_time(const Setting& setting, const Machine& machine, double dense, double experts);
+UpdateTime update_time(const Setting& setting, const Rates& rates, double dense, double experts);
 
 // Of it, seconds of the step outside the pipeline for a stage whose last micro-batch's backwards and first one's forwards take
 // this long: what overlap leaves.
-UpdateTime exposed(const Setting& setting, const Machine& machine, UpdateTime update, double forward_s,
+UpdateTime exposed(const Setting& setting, const Rates& rates, UpdateTime update, double forward_s,
                    double backward_s);
 
 }  // namespace trireme::sim

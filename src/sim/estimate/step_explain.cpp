@@ -26,13 +26,13 @@ const char* limit_of(const Operator& w) {
 // Works of one layer (or end), `count` of them a micro-batch: summed by name and pass.
 class Terms {
  public:
-  Terms(const Setting& s, const Machine& machine) : s_(s), strides_(plan::mesh_of(s.layout).strides()), machine_(machine) {}
+  Terms(const Setting& s, const Rates& rates) : s_(s), strides_(plan::mesh_of(s.layout).strides()), rates_(rates) {}
 
   void add(const OperatorList& works, double count, plan::RecomputeSet recompute, bool moe) {
     static constexpr const char* passes[] = {"forward", "input gradient", "weight gradient"};
     for (const Operator& w : works) {
       if (w.pass == OperatorPass::weight_gradient && s_.execution.frozen_weights) continue;
-      const double seconds = price(w, s_, strides_, machine_) * count;
+      const double seconds = price(w, s_, strides_, rates_) * count;
       put(fmt::format("{}, {}", w.what, passes[static_cast<int>(w.pass)]), seconds, limit_of(w));
       if (w.pass == OperatorPass::forward && recomputes(recompute, w.part, moe))
         put(fmt::format("{}, computed again", w.what), seconds, limit_of(w));
@@ -51,18 +51,18 @@ class Terms {
  private:
   const Setting& s_;
   const plan::AxisStrides strides_;
-  const Machine& machine_;
+  const Rates& rates_;
   std::vector<EstimateTerm> terms_;
 };
 
 }  // namespace
 
-std::vector<EstimateTerm> StepModel::explain(const Machine& machine) const {
+std::vector<EstimateTerm> StepModel::explain(const Rates& rates) const {
   GridWorkspace workspace;
-  const StepTime step = evaluate(machine, workspace);
-  const std::vector<PieceTime> times = piece_times(machine);
+  const StepTime step = evaluate(rates, workspace);
+  const std::vector<PieceTime> times = piece_times(rates);
   const double micro_batches = double(setting_.batch.num_micro_batches(setting_.layout.dp));
-  Terms terms(setting_, machine);
+  Terms terms(setting_, rates);
   double listed = 0, gaps = 0, copies = 0;
   for (int c = 0; c < grid_->num_chunks; ++c) {
     const int p = piece(step.slowest_stage, c);

@@ -46,31 +46,31 @@ StepModel::StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid>
   swapped_bytes(setting_, memory, static_cast<int>(shape_.pieces.size()), host_bytes_);
 }
 
-std::vector<PieceTime> StepModel::piece_times(const Machine& machine) const {
+std::vector<PieceTime> StepModel::piece_times(const Rates& rates) const {
   std::vector<LayerTime> kinds;
   for (std::size_t k = 0; k < works_.size(); ++k)
-    kinds.push_back(layer_time(works_[k], setting_, machine,
+    kinds.push_back(layer_time(works_[k], setting_, rates,
                                shape_.kinds[k].recomputed ? setting_.layout.recompute : plan::RecomputeSet{},
                                shape_.kinds[k].moe));
-  const EndTimes ends{.embed = layer_time(embed_, setting_, machine, {}, false),
-                      .head = layer_time(head_, setting_, machine, {}, false),
-                      .mtp_projection = layer_time(mtp_, setting_, machine, {}, false)};
+  const EndTimes ends{.embed = layer_time(embed_, setting_, rates, {}, false),
+                      .head = layer_time(head_, setting_, rates, {}, false),
+                      .mtp_projection = layer_time(mtp_, setting_, rates, {}, false)};
   std::vector<PieceTime> times;
   for (std::size_t p = 0; p < shape_.pieces.size(); ++p)
     times.push_back(
-        piece_time(setting_, machine, shape_, shape_.pieces[p], kinds, ends, host_bytes_.empty() ? 0 : host_bytes_[p]));
+        piece_time(setting_, rates, shape_, shape_.pieces[p], kinds, ends, host_bytes_.empty() ? 0 : host_bytes_[p]));
   return times;
 }
 
-StepPrices StepModel::prices(const Machine& machine) const {
+StepPrices StepModel::prices(const Rates& rates) const {
   const plan::LayoutSpec& l = setting_.layout;
-  StepPrices out{.pieces = piece_times(machine)};
+  StepPrices out{.pieces = piece_times(rates)};
   // Tensor ranks each send their part; without sequence parallelism the receivers gather it.
   const double message = stage_message_bytes(setting_) / l.tp;
   const plan::AxisStrides strides = plan::mesh_of(l).strides();
-  if (l.pp > 1) out.send_s = send_s(machine, strides.place(Axis::pp).stride, message);
+  if (l.pp > 1) out.send_s = rates.collective_s(CollectiveKind::send, strides.place(Axis::pp), message);
   if (l.pp > 1 && l.tp > 1 && !l.sequence_parallel)
-    out.send_s += ring_gather_s(machine, strides.place(Axis::tp), message * l.tp);
+    out.send_s += rates.collective_s(CollectiveKind::all_gather, strides.place(Axis::tp), message * l.tp);
   for (int s = 0; s < l.pp; ++s) {
     StageUpdate& update = out.updates.emplace_back();
     double dense = 0, experts = 0;
@@ -79,12 +79,12 @@ StepPrices StepModel::prices(const Machine& machine) const {
       update.forward_s += t.forward_s, update.backward_s += t.input_s + t.weight_s;
       dense += shape_.pieces[piece(s, c)].dense, experts += shape_.pieces[piece(s, c)].experts;
     }
-    update.whole = update_time(setting_, machine, dense, experts);
+    update.whole = update_time(setting_, rates, dense, experts);
   }
   return out;
 }
 
-GridCosts StepModel::grid_costs(const Machine& machine, const StepPrices& prices) const {
+GridCosts StepModel::grid_costs(const Rates& rates, const StepPrices& prices) const {
   const plan::LayoutSpec& l = setting_.layout;
   GridCosts costs;
   const int cells = grid_->num_cells(), chunks = grid_->num_chunks;
@@ -104,21 +104,21 @@ GridCosts StepModel::grid_costs(const Machine& machine, const StepPrices& prices
       costs.weight_gradient_s[cell] = t.weight_s;
       costs.backward_s[cell] = t.backward_slot_s();
       for (int b = 0; pairs && b < chunks; ++b)
-        costs.pair_s[cell * chunks + b] = joined_s(setting_, t, prices.pieces[piece(s, b)], machine);
+        costs.pair_s[cell * chunks + b] = joined_s(setting_, t, prices.pieces[piece(s, b)], rates);
     }
   return costs;
 }
 
-StepTime StepModel::evaluate(const Machine& machine) const {
+StepTime StepModel::evaluate(const Rates& rates) const {
   GridWorkspace workspace;
-  return evaluate(machine, workspace);
+  return evaluate(rates, workspace);
 }
 
-StepTime StepModel::evaluate(const Machine& machine, GridWorkspace& workspace, bool spans) const {
-  const StepPrices prices = this->prices(machine);
-  const GridResult& grid = simulate_grid(*grid_, grid_costs(machine, prices), workspace, spans);
+StepTime StepModel::evaluate(const Rates& rates, GridWorkspace& workspace, bool spans) const {
+  const StepPrices prices = this->prices(rates);
+  const GridResult& grid = simulate_grid(*grid_, grid_costs(rates, prices), workspace, spans);
   StepTime out;
-  out.pipeline_s = grid.makespan_s * (1 + machine.noise);
+  out.pipeline_s = grid.makespan_s * (1 + rates.fixed().noise);
   out.bubble = grid.bubble_fraction();
   double end = 0;
   for (int s = 0; s < setting_.layout.pp; ++s) {
@@ -127,8 +127,8 @@ StepTime StepModel::evaluate(const Machine& machine, GridWorkspace& workspace, b
     for (int c = 0; c < grid_->num_chunks; ++c) copies += prices.pieces[piece(s, c)].copies_not_hidden_s();
     out.swap_s = std::max(out.swap_s, copies * double(setting_.batch.num_micro_batches(setting_.layout.dp)));
     const StageUpdate& update = prices.updates[s];
-    const UpdateTime u = exposed(setting_, machine, update.whole, update.forward_s, update.backward_s);
-    const double total = grid.finish_s[s] * (1 + machine.noise) + u.reduce_s + u.gather_s + u.update_s();
+    const UpdateTime u = exposed(setting_, rates, update.whole, update.forward_s, update.backward_s);
+    const double total = grid.finish_s[s] * (1 + rates.fixed().noise) + u.reduce_s + u.gather_s + u.update_s();
     if (total > end) end = total, out.reduce_s = u.reduce_s, out.gather_s = u.gather_s, out.optimizer_s = u.update_s();
   }
   out.step_s = std::max(end, out.pipeline_s);

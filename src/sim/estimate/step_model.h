@@ -59,21 +59,21 @@ class StepModel {
   explicit StepModel(const Setting& setting, std::shared_ptr<const CompiledGrid> grid = nullptr,
                      const model::Kernels& memory = {});
 
-  StepTime evaluate(const Machine& machine) const;
+  StepTime evaluate(const Rates& rates) const;
   // `spans`: the workspace's result has the span of every slot.
-  StepTime evaluate(const Machine& machine, GridWorkspace& workspace, bool spans = false) const;
+  StepTime evaluate(const Rates& rates, GridWorkspace& workspace, bool spans = false) const;
 
   // Every term of the busiest stage: works by name and pass, idle time, what follows the pipeline. They sum to the
   // step, but for what is hidden and what waits for the host, which have terms of their own.
-  std::vector<EstimateTerm> explain(const Machine& machine) const;
+  std::vector<EstimateTerm> explain(const Rates& rates) const;
 
-  StepPrices prices(const Machine& machine) const;
+  StepPrices prices(const Rates& rates) const;
   int piece(int stage, int chunk) const { return plan::piece_of(map_, setting_.layout.pp, stage, chunk); }
   const Setting& setting() const { return setting_; }
 
  private:
-  std::vector<PieceTime> piece_times(const Machine& machine) const;
-  GridCosts grid_costs(const Machine& machine, const StepPrices& prices) const;
+  std::vector<PieceTime> piece_times(const Rates& rates) const;
+  GridCosts grid_costs(const Rates& rates, const StepPrices& prices) const;
 
   Setting setting_;
   StepShape shape_;

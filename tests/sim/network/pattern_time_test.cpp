@@ -11,6 +11,7 @@
 #include "plan/all_to_all/row_counts.h"
 #include "sim/message_cost.h"
 #include "sim/network/choose.h"
+#include "sim/rates/probed_rates.h"
 
 namespace trireme::sim {
 namespace {
@@ -214,12 +215,14 @@ TEST(MessageCost, TakesWhatWasMeasuredTogetherFirst) {
   platform::PlatformSpec p;
   p.shared_links = {{.level = "host", .latency_s = 1e-3, .message_s = 10e-6, .bytes_per_s = 1e9},
                     {.level = "network", .latency_s = 2e-3, .message_s = 100e-6, .bytes_per_s = 1e8}};
-  const platform::NetworkCurves curves(p);
-  const plan::Mesh mesh{.pp = 1, .dp = 4, .ep = 4};
-  const MessageCost cost(mesh, curves, 2);
+  p.device.peaks = {{.flops_per_s = 1e9}};
+  const ProbedRates rates(p, DType::float32, 1, 2);
+  const plan::Mesh mesh{.pp = 1, .dp = 4, .ep = 4, .ranks_of_host = {2, 2}};
+  const MessageCost cost(mesh, rates);
   // Two nodes of two, blocks of 1 MB. Remote: 2 members x 2 blocks by a card, 100 us, 2 ms and 40 ms; then one block on
   // the node, 10 us, 1 ms and 1 ms.
-  EXPECT_NEAR(cost.all_to_all(plan::make_pattern("halo", NodeShape::even(4, 2)), 0, 1e6).value, 0.04411, 1e-12);
+  const plan::BlockTable blocks(4, std::vector<double>(16, 1));
+  EXPECT_NEAR(cost.all_to_all(plan::make_pattern("halo", NodeShape::even(4, 2)), 0, blocks, 1e6).seconds, 0.04411, 1e-12);
 }
 
 TEST(FabricOf, ADataSheetIsItsLevels) {
