@@ -21,6 +21,7 @@
 #include "platform/platform_file.h"
 #include "sim/memory_cost.h"
 #include "sim/price.h"
+#include "sim/rates/probed_rates.h"
 #include "trireme/all_to_all_probe.h"
 #include "trireme/commands.h"
 #include "trireme/launch.h"
@@ -136,14 +137,14 @@ std::vector<model::SegmentShape> segment_shapes(const plan::RunSpec& run, const 
 // The factors of a model's segments over their operators' sum, on the curves that the platform has by now.
 void add_segments(platform::PlatformSpec& p, const plan::RunSpec& run, const std::vector<model::SegmentShape>& shapes, int threads,
                   const nn::ProbeOptions& probe) {
-  const platform::DeviceCurves curves(p.device, run.device.dtype, threads);
+  const sim::ProbedRates rates(p, run.device.dtype, threads, 0);
   platform::SegmentTable table{.dtype = run.device.dtype, .threads = threads, .source = Source::measured, .model = run.model.name};
   for (const model::SegmentShape& shape : shapes) {
     double forward_s = 0, backward_s = 0;
     for (const nn::SegmentSample& s : nn::probe_segments(run.model, shape, probe)) {
       forward_s += s.forward_s, backward_s += s.backward_s;
       for (const auto& [pass, seconds] : {std::pair{model::Pass::forward, s.forward_s}, {model::Pass::backward, s.backward_s}}) {
-        const double sum = sim::operators_time(model::operators(run.model, s.segment, s.layer, pass, shape), curves).value;
+        const double sum = sim::operators_time(model::operators(run.model, s.segment, s.layer, pass, shape), rates).value;
         if (sum <= 0) continue;
         table.segment.push_back(model::name_of(s.segment));
         table.layer.push_back(s.layer < 0 ? "end" : run.model.is_moe(s.layer) ? "moe" : "dense");
