@@ -55,25 +55,31 @@ Term explain_operator(const FusedOperator& op, const Rates& rates) {
   const double work_s = rates.operator_s(operator_of(op)), gaps = gaps_s(op, rates);
   const auto a_second = [&](double amount) { return work_s > 0 ? amount / work_s / 1e9 : 0; };
   Term out{.what = op.what, .seconds = work_s + gaps};
+  const char* formula = "";
   const double gflops = a_second(op.flops.value);
   switch (op.kind) {
     case FusedKind::gemm:
       out.source = fmt::format("gemm {} x {} x {} at {:.1f} GFLOP/s", op.m, op.n, op.k, gflops);
+      formula = "matmul";
       break;
     case FusedKind::grouped_gemm:
       out.source = fmt::format("{} gemms of {:.0f} x {} x {} at {:.1f} GFLOP/s", op.groups,
                                static_cast<double>(op.m) / std::max<std::int64_t>(op.groups, 1), op.n, op.k, gflops);
+      formula = "matmul";
       break;
     case FusedKind::attention:
       out.source = fmt::format("attention{} {} x {} heads, {} positions, {} wide, at {:.1f} GFLOP/s",
                                op.backward ? " backward" : "", op.batch, op.heads, op.sequence, op.head_dim, gflops);
+      formula = "attention";
       break;
     case FusedKind::memory:
       out.source = fmt::format("{:.0f} KiB in {} calls at {:.1f} GB/s", op.bytes.value / KiB, op.launches,
                                a_second(op.bytes.value));
+      formula = "memory-pass";
       break;
   }
-  out.source += fmt::format(" + {} x {:.1f} us ({})", op.launches, rates.fixed().operation_s * 1e6, rates.origin());
+  out.source += fmt::format(" + {} x {:.1f} us ({}); price.md#{}", op.launches, rates.fixed().operation_s * 1e6,
+                            rates.origin(), formula);
   return out;
 }
 
