@@ -54,6 +54,16 @@ json priced_json(const PricedRun& p) {
           {"layout", layout}};
 }
 
+// Ranks of one host have the same way to each other. Unless its links were measured while all talk, other patterns than flat
+// would be priced by a link alone, and flat by what it took: then it stands for all.
+search::RunQuestion of_measured_patterns(search::RunQuestion q, const platform::PlatformSpec& platform) {
+  const bool one_host = platform.datasheet.empty() && (platform.host.ranks == 0 || q.num_ranks <= platform.host.ranks);
+  if (!one_host || !platform.shared_links.empty() || q.is_given("layout.all_to_all")) return q;
+  q.given.insert("layout.all_to_all");
+  q.run.layout.all_to_all = "flat";
+  return q;
+}
+
 struct OfFewerRanks {
   int ranks = 1;
   PricedRun best;
@@ -113,8 +123,9 @@ void say_that_nothing_fits(const Candidates& candidates, const search::RunQuesti
 
 }  // namespace
 
-void plan_runnable(const search::RunQuestion& q, const ChosenQuestion& chosen, const platform::PlatformSpec& platform,
+void plan_runnable(const search::RunQuestion& asked, const ChosenQuestion& chosen, const platform::PlatformSpec& platform,
                    const RunnableOptions& o) {
+  const search::RunQuestion q = of_measured_patterns(asked, platform);
   for (const std::string& file : {o.out, o.output.html, o.output.trace})
     if (!file.empty()) check_writable(file);
   model::refuse_untrainable(q.run.model, q.run.file);

@@ -28,6 +28,7 @@ struct Progress {
   std::array<int, num_lanes> next{};              // action ids; -1: the lane is done
   std::array<bool, num_lanes> occupied{};         // runs, wakes or waits for its partner
   std::array<double, num_lanes> free_since{};
+  int borrowed = -1;                              // the message that the compute lane's thread executes itself
   std::vector<int> pending;                       // waits that are not complete, by action
   std::vector<plan::Span> spans;
   int host = 0;                                   // with every rank: which host is this one's
@@ -99,12 +100,28 @@ class SharedHosts {
     if (at.occupied[lane] || id < 0 || at.pending[id] > 0) return;
     at.occupied[lane] = true;
     // A lane that has stood still until now is a thread that sleeps: it takes a moment to run on.
-    const bool slept = !action({l, id}).waits.empty() && now_ > at.free_since[lane];
+    bool slept = !action({l, id}).waits.empty() && now_ > at.free_since[lane];
+    if (slept && compute_thread_takes({l, id}, lane)) {
+      at.borrowed = id;
+      slept = false;
+    }
     const double wake = slept ? hand_over_s(o_.busy, std::max(1.0, busy_ranks(l))) : 0;
     if (wake > 0)
       active_.push_back({.member = {l, id}, .remaining = wake, .waking = true});
     else
       begin({l, id});
+  }
+
+  // As the executor has it: where the compute lane would only wait for one action that an idle lane could start now, its
+  // thread, which is awake, executes it and goes on when it is done: no thread hands over to another.
+  bool compute_thread_takes(const Member& m, int lane) const {
+    constexpr int compute = static_cast<int>(Lane::compute);
+    const Progress& at = progress_[m.list];
+    const int head = at.next[compute];
+    if (lane == compute || head < 0 || at.occupied[compute] || at.borrowed >= 0 || now_ > at.free_since[compute] || at.pending[head] != 1)
+      return false;
+    const auto& waits = action({m.list, head}).waits;
+    return std::find(waits.begin(), waits.end(), m.action) != waits.end();
   }
 
   void begin(Member m) {
@@ -199,6 +216,10 @@ class SharedHosts {
     at.spans[m.action].end_s = now_;
     at.occupied[lane] = false;
     at.free_since[lane] = now_;
+    if (at.borrowed == m.action) {
+      at.borrowed = -1;
+      at.free_since[static_cast<int>(Lane::compute)] = now_;
+    }
     at.next[lane] = list.next_in_lane[m.action];
     count(m, -1);
     for (int i = list.first_successor[m.action]; i < list.first_successor[m.action + 1]; ++i)

@@ -142,6 +142,29 @@ TEST(Simulate, MessagesUseTheirShareOfACore) {
   EXPECT_NEAR(r.spans[0][0].end_s, 5 + 2.0 / 3, 1e-9);
 }
 
+TEST(Simulate, AThreadThatWouldOnlyWaitForAMessageExecutesIt) {
+  // One stage of two ranks: a forward (1 s), an all-to-all (0.5 s) and what needs it (1 s). The compute thread takes the message:
+  // nobody wakes. With other work of 1 s in between the message's own thread does (0.1 s), and the last piece, which is
+  // ready before its turn, waits for nobody.
+  using namespace plan;
+  const platform::BusyTable table{.threads = 1, .ranks = {1, 2}, .slow_down = {1, 1}, .hand_over_s = {0.1, 0.1}};
+  Plan p{.mesh = {.pp = 1, .dp = 2, .ep = 2}};
+  StagePlan stage{.chunks = {{.num_layers = 1}}};
+  stage.actions = {{.id = 0, .kind = ActionKind::forward},
+                   {.id = 1, .kind = ActionKind::all_to_all, .lane = Lane::ep, .group = Axis::ep, .waits = {0}},
+                   {.id = 2, .kind = ActionKind::forward, .waits = {1}}};
+  p.stages = {stage};
+  const SimulateOptions options{.cores = 2, .busy = &table, .every_rank = true};
+  EXPECT_NEAR(simulate(p, {.stages = {{.action_s = {1, 0.5, 1}, .action_workspace_bytes = {0, 0, 0}}}}, options).step_s, 2.5, 1e-12);
+  p.stages[0].actions = {{.id = 0, .kind = ActionKind::forward},
+                         {.id = 1, .kind = ActionKind::all_to_all, .lane = Lane::ep, .group = Axis::ep, .waits = {0}},
+                         {.id = 2, .kind = ActionKind::forward},
+                         {.id = 3, .kind = ActionKind::forward, .waits = {1}}};
+  const SimResult r = simulate(p, {.stages = {{.action_s = {1, 0.5, 1, 1}, .action_workspace_bytes = {0, 0, 0, 0}}}}, options);
+  EXPECT_NEAR(r.spans[0][1].start_s, 1.1, 1e-12);
+  EXPECT_NEAR(r.step_s, 3, 1e-12);
+}
+
 TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMember) {
   using namespace plan;
   Plan p{.mesh = {.pp = 2, .dp = 1}};
