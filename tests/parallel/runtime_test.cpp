@@ -202,7 +202,8 @@ TEST(Rehearsal, RefusesAPlanOfChunks) {
   const plan::Mesh mesh{.pp = 1, .dp = 1, .ep = 1};
   plan::Plan plan = plan::make_training_plan(run, mesh);
   plan.grain = plan::Grain::chunk;
-  const plan::Costs costs{.stages = {{}}};
+  const std::vector<double> nothing(plan.stages[0].actions.size());
+  const plan::Costs costs{.stages = {{.action_s = nothing, .action_workspace_bytes = nothing}}};
   const auto errors = testing::collect_mesh_errors(
       mesh, [&](int rank, comm::Communicator& communicator) { StageRuntime(run, plan, communicator, rank, costs); });
   EXPECT_THAT(testing::text_of(errors[0]), HasSubstr("a plan of chunks is priced and simulated, never executed"));
