@@ -14,7 +14,6 @@
 namespace trireme::comm {
 namespace {
 
-
 class BackendGroup final : public Group {
  public:
   BackendGroup(std::string name, std::vector<int> members, int global_rank, Liveness* liveness)

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-
 #include "base/json.h"
 #include "comm/group.h"
 #include "platform/platform_spec.h"

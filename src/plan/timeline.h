@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 
-
 namespace trireme::plan {
 
 struct Span {

@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 
-
 namespace trireme::platform {
 
 // Dense matrix operations a second of the device, by the format of the operands: float32, bfloat16, float16, float8,

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-
 #include "base/json.h"
 #include "base/dtype.h"
 #include "platform/datasheet.h"

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-
 #include "base/json.h"
 #include "plan/all_to_all/members.h"
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-
 #include "base/json.h"
 #include "model/operators.h"
 #include "model/segment.h"

@@ -13,7 +13,6 @@ namespace trireme::sim {
 
 using plan::GroupPlace;
 
-
 // bytes as of Operator::message.
 double ring_gather_s(const Machine& machine, const GroupPlace& group, double bytes);  // all-gather or reduce-scatter
 double all_reduce_s(const Machine& machine, const GroupPlace& group, double bytes);

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-
 #include "base/json.h"
 #include "plan/pipeline/schedule.h"
 #include "model/kernels.h"

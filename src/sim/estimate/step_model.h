@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-
 #include "base/json.h"
 #include "model/kernels.h"
 #include "sim/estimate/piece_time.h"

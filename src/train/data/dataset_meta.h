@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 
-
 namespace trireme::train {
 
 struct DatasetMeta {

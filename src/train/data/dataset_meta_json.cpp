@@ -4,6 +4,7 @@
 
 namespace trireme::train {
 
-TRIREME_DEFINE_JSON_WITH_DEFAULT(DatasetMeta, tokenizer, tokenizer_file, vocab_size, eos, num_documents, num_tokens, max_token, bin_bytes, sources)
+TRIREME_DEFINE_JSON_WITH_DEFAULT(DatasetMeta, tokenizer, tokenizer_file, vocab_size, eos, num_documents, num_tokens,
+                                 max_token, bin_bytes, sources)
 
 }  // namespace trireme::train
