@@ -15,6 +15,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -116,6 +117,7 @@ class Bench:
         return listed[:: max(1, len(listed) // 5)] if self.o.quick else listed
 
     def measure(self, model, ranks, layout, of_pass):
+        shutil.rmtree(self.work / "run", ignore_errors=True)  # of a run with more ranks measurements would be left
         load = os.getloadavg()[0]
         start = time.monotonic()
         out = self.call(self.o.trireme, "train", self.run_file(model), "--json", "--platform", self.platforms[model],
