@@ -61,10 +61,16 @@ PatternFlows::Load PatternFlows::busiest() const {
       for (const double s : of_phase[static_cast<std::size_t>(m)].own_s) own += s;
     most.seconds = std::max(most.seconds, own);
   }
+  if (const Load link = busiest_link(0, links_.size()); link.seconds > most.seconds) most = link;
+  return most;
+}
+
+PatternFlows::Load PatternFlows::busiest_link(int first, int last) const {
   std::vector<double> bytes(static_cast<std::size_t>(links_.size()), 0);
   for (const Flow& flow : flows_)
     for (const int link : links_.path(flow.from, flow.to)) bytes[static_cast<std::size_t>(link)] += flow.bytes;
-  for (int link = 0; link < links_.size(); ++link) {
+  Load most;
+  for (int link = first; link < last; ++link) {
     const double seconds = bytes[static_cast<std::size_t>(link)] * links_.seconds_per_byte(link);
     if (seconds > most.seconds) most = {links_.name(link), seconds};
   }

@@ -48,8 +48,12 @@ class PatternFlows {
     double seconds = 0;
   };
   Load busiest() const;
+  // The same of links on nodes and of those off them.
+  double inside_s() const { return busiest_link(0, links_.first_card()).seconds; }
+  double outside_s() const { return busiest_link(links_.first_card(), links_.size()).seconds; }
 
  private:
+  Load busiest_link(int first, int last) const;
   void add(const plan::Transfer& transfer, int phase, bool bounded, const plan::Pattern& pattern,
            const plan::RowCounts& counts, double row_bytes);
 

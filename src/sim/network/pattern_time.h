@@ -25,6 +25,7 @@ struct PatternTime {
   std::vector<PhaseTime> phases;
   std::string busiest;  // "network card", "node port", "messages" (a member's own time) or "uplink": the most work;
                         // "latency" where that is less than half of the time
+  double inside_s = 0, outside_s = 0;  // of the busiest member's port on its node; of the busiest card or uplink
 };
 
 // Any counts, any shape. Linear in the parcels, n log n in the messages; linear where one phase has no bound.
