@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "sim/core_sharing.h"
 #include "sim/rates/make_rates.h"
 #include "sim/rates/probed_rates.h"
 #include "sim/rates/sheet_rates.h"
-#include "sim/simulate.h"
 
 namespace trireme::search {
 
@@ -19,13 +19,9 @@ struct HostShare {
 
 HostShare share_of_host(const platform::PlatformSpec& p, int devices) {
   if (p.device.kind != "cpu") return {};  // each rank has a device of its own
-  const int most = p.host.ranks > 0 ? p.host.ranks : std::max(1, p.host.cores);
-  HostShare out{.ranks = std::clamp(devices, 1, most)};
+  HostShare out{.ranks = std::max(1, sim::ranks_of_machine(p.host, devices))};
   out.threads = std::max(1, p.host.cores / out.ranks);
-  const platform::BusyTable* busy = nullptr;
-  for (const platform::BusyTable& table : p.host.busy)
-    if (table.threads == out.threads) busy = &table;
-  out.slow_down = sim::slow_down(busy, out.ranks, out.threads, p.host.cores);
+  out.slow_down = sim::slow_down(sim::busy_table(p.host, out.threads), out.ranks, out.threads, p.host.cores);
   return out;
 }
 
