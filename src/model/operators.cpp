@@ -10,21 +10,25 @@
 namespace trireme::model {
 namespace {
 
-class OperatorList {
+constexpr OperatorPass forward = OperatorPass::forward, input_gradient = OperatorPass::input_gradient,
+                       weight_gradient = OperatorPass::weight_gradient;
+
+class SegmentOperators {
  public:
-  OperatorList(const ModelSpec& spec, int layer, const SegmentShape& shape)
+  SegmentOperators(const ModelSpec& spec, Segment segment, int layer, const SegmentShape& shape)
       : spec_(spec),
+        segment_(segment),
         shape_(shape),
         size_(size_of(shape.dtype)),
         tokens_(shape.tokens()),
         hidden_(spec.hidden),
         moe_(layer >= 0 && spec.is_moe(layer)) {}
 
-  std::vector<FusedOperator> list;
+  std::vector<Operator> list;
 
   void embed(Pass pass) {
-    if (pass == Pass::forward) memory("embedding lookup", 2.0 * tokens_ * hidden_);
-    if (pass == Pass::backward) memory("embedding gradient", 3.0 * tokens_ * hidden_);
+    if (pass == Pass::forward) memory(Part::head, forward, "embedding lookup", 2.0 * tokens_ * hidden_);
+    if (pass == Pass::backward) memory(Part::head, input_gradient, "embedding gradient", 3.0 * tokens_ * hidden_);
   }
 
   void attention(Pass pass) {
@@ -33,24 +37,24 @@ class OperatorList {
     const std::int64_t kv = std::int64_t{a.num_kv_heads} * a.head_dim, width = inner + 2 * kv;
     const double heads_bytes = (a.qk_norm ? 3.0 : 2.0) * tokens_ * (inner + kv);
     if (pass == Pass::forward) {
-      memory("norm", 2.0 * tokens_ * hidden_);
-      gemm("q, k, v projection", tokens_, width, hidden_, 0);
-      memory("rotary positions", heads_bytes, 0);
+      memory(Part::norm, forward, "norm", 2.0 * tokens_ * hidden_);
+      gemm(Part::projection, forward, "q, k, v projection", tokens_, width, hidden_, 0);
+      memory(Part::projection, forward, "rotary positions", heads_bytes, 0);
       attend(pass);
-      memory("residual and norm", (moe_ ? 5.0 : 3.0) * tokens_ * hidden_);
-      gemm("output projection", tokens_, hidden_, inner, 0);
+      memory(Part::norm, forward, "residual and norm", (moe_ ? 5.0 : 3.0) * tokens_ * hidden_);
+      gemm(Part::projection, forward, "output projection", tokens_, hidden_, inner, 0);
       if (moe_) route_forward();
       return;
     }
     if (moe_) route_backward();
-    memory("residual gradient", 2.0 * tokens_ * hidden_, moe_ ? 0 : 1);
-    gemm("output projection, input gradient", tokens_, inner, hidden_, 0);
-    gemm("output projection, weight gradient", hidden_, inner, tokens_);
+    memory(Part::norm, input_gradient, "residual gradient", 2.0 * tokens_ * hidden_, moe_ ? 0 : 1);
+    gemm(Part::projection, input_gradient, "output projection, input gradient", tokens_, inner, hidden_, 0);
+    gemm(Part::projection, weight_gradient, "output projection, weight gradient", hidden_, inner, tokens_);
     attend(pass);
-    memory("rotary positions, gradient", heads_bytes);
-    gemm("q, k, v projection, input gradient", tokens_, hidden_, width, 0);
-    memory("norm, gradient", 7.0 * tokens_ * hidden_, 0);
-    gemm("q, k, v projection, weight gradient", width, hidden_, tokens_);
+    memory(Part::projection, input_gradient, "rotary positions, gradient", heads_bytes);
+    gemm(Part::projection, input_gradient, "q, k, v projection, input gradient", tokens_, hidden_, width, 0);
+    memory(Part::norm, input_gradient, "norm, gradient", 7.0 * tokens_ * hidden_, 0);
+    gemm(Part::projection, weight_gradient, "q, k, v projection, weight gradient", width, hidden_, tokens_);
   }
 
   void experts(Pass pass) {
@@ -62,119 +66,120 @@ class OperatorList {
 
   void combine(Pass pass) {
     const double shared = spec_.moe.shared_ffn > 0 ? 1.0 * tokens_ * hidden_ : 0.0;
-    if (pass == Pass::forward) memory("sum of the experts", (shape_.rows_sent + 2.0 * tokens_) * hidden_ + shared);
-    if (pass == Pass::backward) memory("gradient to the experts", (shape_.rows_sent + tokens_) * 1.0 * hidden_);
+    if (pass == Pass::forward) memory(Part::permute, forward, "sum of the experts", (shape_.rows_sent + 2.0 * tokens_) * hidden_ + shared);
+    if (pass == Pass::backward) memory(Part::permute, input_gradient, "gradient to the experts", (shape_.rows_sent + tokens_) * 1.0 * hidden_);
   }
 
   void mlp(Pass pass) {
-    memory("norm", 2.0 * tokens_ * hidden_);
+    memory(Part::norm, forward, "norm", 2.0 * tokens_ * hidden_);
     gated(pass, tokens_, spec_.dense_ffn, 1, /*scored=*/false);
-    if (pass == Pass::backward) memory("norm, gradient", 5.0 * tokens_ * hidden_);
+    if (pass == Pass::backward) memory(Part::norm, input_gradient, "norm, gradient", 5.0 * tokens_ * hidden_);
   }
 
   void head(Pass pass) {
     const auto vocab = spec_.vocab_size;
     const int chunks = static_cast<int>((tokens_ + head_chunk_tokens - 1) / head_chunk_tokens);
-    if (pass == Pass::backward) return memory("stored gradient", 0);
-    memory("norm", 2.0 * tokens_ * hidden_, chunks);
-    gemm("logits", tokens_, vocab, hidden_, chunks);
-    memory("softmax", 1.0 * tokens_ * vocab, 0);
+    if (pass == Pass::backward) return memory(Part::head, input_gradient, "stored gradient", 0);
+    memory(Part::norm, forward, "norm", 2.0 * tokens_ * hidden_, chunks);
+    gemm(Part::head, forward, "logits", tokens_, vocab, hidden_, chunks);
+    memory(Part::head, forward, "softmax", 1.0 * tokens_ * vocab, 0);
     if (!shape_.training) return;
-    memory("logits, gradient", 2.0 * tokens_ * vocab, 0);
-    gemm("head, weight gradient", vocab, hidden_, tokens_, chunks);
-    gemm("head, input gradient", tokens_, hidden_, vocab, chunks);
-    memory("norm, gradient", 3.0 * tokens_ * hidden_, chunks);
+    memory(Part::head, input_gradient, "logits, gradient", 2.0 * tokens_ * vocab, 0);
+    gemm(Part::head, weight_gradient, "head, weight gradient", vocab, hidden_, tokens_, chunks);
+    gemm(Part::head, input_gradient, "head, input gradient", tokens_, hidden_, vocab, chunks);
+    memory(Part::norm, input_gradient, "norm, gradient", 3.0 * tokens_ * hidden_, chunks);
   }
 
  private:
-  void memory(const char* what, double elements, int launches = 1) {
-    list.push_back(
-        {.kind = FusedKind::memory, .what = what, .bytes = Bytes(elements * size_), .launches = launches});
+  void add(Operator op) {
+    op.segment = segment_;
+    op.kernels = op.launches;
+    list.push_back(op);
   }
 
-  void gemm(const char* what, std::int64_t m, std::int64_t n, std::int64_t k, int launches = 1) {
-    list.push_back({.kind = FusedKind::gemm,
-                    .what = what,
-                    .m = m,
-                    .n = n,
-                    .k = k,
-                    .flops = Flops(2.0 * m * n * k),
-                    .bytes = Bytes(size_ * (1.0 * m * k + 1.0 * k * n + 1.0 * m * n)),
-                    .launches = launches});
+  void memory(Part part, OperatorPass pass, const char* what, double elements, int launches = 1) {
+    add({.what = what,
+         .kind = OperatorKind::memory,
+         .pass = pass,
+         .part = part,
+         .bytes = elements * size_,
+         .launches = double(launches)});
   }
 
-  void grouped(const char* what, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t groups, int launches) {
-    list.push_back({.kind = FusedKind::grouped_gemm,
-                    .what = what,
-                    .m = m,
-                    .n = n,
-                    .k = k,
-                    .groups = groups,
-                    .flops = Flops(2.0 * m * n * k),
-                    .bytes = Bytes(size_ * (1.0 * m * k + 1.0 * groups * k * n + 1.0 * m * n)),
-                    .launches = launches});
+  // `m` of all groups together, which share n and k.
+  void product(Part part, OperatorPass pass, const char* what, std::int64_t m, std::int64_t n, std::int64_t k,
+               std::int64_t groups, int launches) {
+    add({.what = what,
+         .kind = OperatorKind::matmul,
+         .pass = pass,
+         .part = part,
+         .m = double(m) / double(groups),
+         .n = double(n),
+         .k = double(k),
+         .groups = double(groups),
+         .flops = 2.0 * m * n * k,
+         .bytes = size_ * (1.0 * m * k + 1.0 * groups * k * n + 1.0 * m * n),
+         .launches = double(launches)});
+  }
+
+  void gemm(Part part, OperatorPass pass, const char* what, std::int64_t m, std::int64_t n, std::int64_t k,
+            int launches = 1) {
+    product(part, pass, what, m, n, k, 1, launches);
   }
 
   void attend(Pass pass) {
     const AttentionSpec& a = spec_.attention;
+    const bool backward = pass == Pass::backward;
     const double length = static_cast<double>(shape_.sequence_length);
-    const double forward = 2.0 * shape_.sequences * a.num_heads * length * length * a.head_dim;  // half of the square
-    const double streams = a.num_heads * 2.0 + a.num_kv_heads * 2.0;                             // q, out; k, v
-    list.push_back({.kind = FusedKind::attention,
-                    .what = pass == Pass::forward ? "attention" : "attention, gradient",
-                    .batch = shape_.sequences,
-                    .heads = a.num_heads,
-                    .kv_heads = a.num_kv_heads,
-                    .sequence = shape_.sequence_length,
-                    .head_dim = a.head_dim,
-                    .backward = pass == Pass::backward,
-                    .flops = Flops(forward * (pass == Pass::forward ? 1.0 : 2.5)),
-                    .bytes = Bytes(size_ * tokens_ * a.head_dim * streams * (pass == Pass::forward ? 1.0 : 2.0))});
+    const double flops = 2.0 * shape_.sequences * a.num_heads * length * length * a.head_dim;  // half of the square
+    const double streams = a.num_heads * 2.0 + a.num_kv_heads * 2.0;                           // q, out; k, v
+    add({.what = backward ? "attention, gradient" : "attention",
+         .kind = OperatorKind::attention,
+         .pass = backward ? input_gradient : forward,
+         .part = Part::core,
+         .flops = flops * (backward ? 2.5 : 1.0),
+         .sequence = length,
+         .heads = double(shape_.sequences) * a.num_heads,
+         .head_dim = double(a.head_dim),
+         .bytes = size_ * tokens_ * a.head_dim * streams * (backward ? 2.0 : 1.0)});
   }
 
   void route_forward() {
     const std::int64_t experts = spec_.moe.num_experts;
     const bool losses = spec_.moe.router.aux_loss_coefficient != 0 || spec_.moe.router.z_loss_coefficient != 0;
-    gemm("router", tokens_, experts, hidden_, 0);
-    memory("router scores", (losses ? 4.0 : 2.0) * tokens_ * experts, losses ? 1 : 0);
-    memory("permutation", (tokens_ + shape_.rows_sent) * 1.0 * hidden_, 2);
+    gemm(Part::router, forward, "router", tokens_, experts, hidden_, 0);
+    memory(Part::router, forward, "router scores", (losses ? 4.0 : 2.0) * tokens_ * experts, losses ? 1 : 0);
+    memory(Part::permute, forward, "permutation", (tokens_ + shape_.rows_sent) * 1.0 * hidden_, 2);
   }
 
   void route_backward() {
     const std::int64_t experts = spec_.moe.num_experts;
-    memory("permutation, gradient", (tokens_ + shape_.rows_sent) * 1.0 * hidden_);
-    memory("router scores, gradient", 2.0 * tokens_ * experts, 0);
-    gemm("router, input gradient", tokens_, hidden_, experts, 0);
-    memory("second norm, gradient", 6.0 * tokens_ * hidden_, 0);
-    gemm("router, weight gradient", experts, hidden_, tokens_);
-  }
-
-  // One group is a plain matmul.
-  void product(const char* what, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t groups, int launches) {
-    if (groups == 1) {
-      gemm(what, m, n, k, launches);
-    } else {
-      grouped(what, m, n, k, groups, launches);
-    }
+    memory(Part::permute, input_gradient, "permutation, gradient", (tokens_ + shape_.rows_sent) * 1.0 * hidden_);
+    memory(Part::router, input_gradient, "router scores, gradient", 2.0 * tokens_ * experts, 0);
+    gemm(Part::router, input_gradient, "router, input gradient", tokens_, hidden_, experts, 0);
+    memory(Part::norm, input_gradient, "second norm, gradient", 6.0 * tokens_ * hidden_, 0);
+    gemm(Part::router, weight_gradient, "router, weight gradient", experts, hidden_, tokens_);
   }
 
   void gated(Pass pass, std::int64_t rows, std::int64_t ffn, std::int64_t groups, bool scored) {
+    const Part feed_forward = segment_ == Segment::mlp ? Part::mlp : Part::experts;
     const double activation = 3.0 * rows * ffn + (scored ? 1.0 * rows : 0.0);
     if (pass == Pass::forward) {
-      product("gate and up", rows, 2 * ffn, hidden_, groups, 1);
-      memory("activation", activation, 0);
-      product("down", rows, hidden_, ffn, groups, 0);
+      product(feed_forward, forward, "gate and up", rows, 2 * ffn, hidden_, groups, 1);
+      memory(Part::activation, forward, "activation", activation, 0);
+      product(feed_forward, forward, "down", rows, hidden_, ffn, groups, 0);
       return;
     }
-    product("down, input gradient", rows, ffn, hidden_, groups, 1);
-    memory("activation, gradient", 2.0 * activation, 0);
-    product("gate and up, input gradient", rows, hidden_, 2 * ffn, groups, 0);
+    product(feed_forward, input_gradient, "down, input gradient", rows, ffn, hidden_, groups, 1);
+    memory(Part::activation, input_gradient, "activation, gradient", 2.0 * activation, 0);
+    product(feed_forward, input_gradient, "gate and up, input gradient", rows, hidden_, 2 * ffn, groups, 0);
     // A group's weight gradient sums over its own rows.
-    product("gate and up, weight gradient", 2 * ffn * groups, hidden_, rows / groups, groups, 1);
-    product("down, weight gradient", hidden_ * groups, ffn, rows / groups, groups, 0);
+    product(feed_forward, weight_gradient, "gate and up, weight gradient", 2 * ffn * groups, hidden_, rows / groups, groups, 1);
+    product(feed_forward, weight_gradient, "down, weight gradient", hidden_ * groups, ffn, rows / groups, groups, 0);
   }
 
   const ModelSpec& spec_;
+  Segment segment_;
   const SegmentShape& shape_;
   double size_;
   std::int64_t tokens_, hidden_;
@@ -183,9 +188,9 @@ class OperatorList {
 
 }  // namespace
 
-std::vector<FusedOperator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass,
+std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass,
                                 const SegmentShape& shape) {
-  OperatorList ops(spec, layer, shape);
+  SegmentOperators ops(spec, segment, layer, shape);
   switch (segment) {
     case Segment::embed:
       ops.embed(pass);

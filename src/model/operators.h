@@ -7,28 +7,11 @@
 
 #include "base/dtype.h"
 #include "base/units.h"
+#include "model/description/operator.h"
 #include "model/model_spec.h"
 #include "model/segment.h"
 
 namespace trireme::model {
-
-enum class FusedKind {
-  gemm,          // m x k times k x n
-  grouped_gemm,  // `groups` matmuls that share k and n; m is the rows of all groups together
-  attention,     // scaled-dot-product attention, causal: batch, heads, sequence, head_dim
-  memory,        // bandwidth-bound: `bytes` read and written
-};
-
-struct FusedOperator {
-  FusedKind kind = FusedKind::memory;
-  const char* what = "";  // "q, k, v projection": for --explain and profiles
-  std::int64_t m = 0, n = 0, k = 0, groups = 1;
-  std::int64_t batch = 0, heads = 0, kv_heads = 0, sequence = 0, head_dim = 0;
-  bool backward = false;  // attention: its backward costs 2.5 forwards' FLOPs and has a curve of its own
-  Flops flops;
-  Bytes bytes;
-  int launches = 1;  // framework calls, each with the platform's overhead
-};
 
 // Tokens whose logits exist at one time.
 inline constexpr std::int64_t head_chunk_tokens = 512;
@@ -49,7 +32,8 @@ struct SegmentShape {
 
 enum class Pass { forward, backward };
 
-std::vector<FusedOperator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass, const SegmentShape& shape);
+// Of both halves of a backward; matmuls of a weight gradient are rows x columns of the weight, over tokens.
+std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass, const SegmentShape& shape);
 
 // Memory of one segment for one micro-batch, exactly as `nn` keeps it. The residual stream that passes through `experts`
 // counts in its boundary and input gradient, as whoever holds those holds it.

@@ -19,12 +19,12 @@ struct Term {
 TRIREME_JSON(Term)
 
 // On the device: its work and the gaps before its kernels.
-Seconds operator_time(const model::FusedOperator& op, const Rates& rates);
+Seconds operator_time(const model::Operator& op, const Rates& rates);
 
 // The same, with its explanation.
-Term explain_operator(const model::FusedOperator& op, const Rates& rates);
+Term explain_operator(const model::Operator& op, const Rates& rates);
 
 // One after another: never less than the host needs to launch them all (layer_time.h, wall_s).
-Seconds operators_time(const std::vector<model::FusedOperator>& ops, const Rates& rates);
+Seconds operators_time(const std::vector<model::Operator>& ops, const Rates& rates);
 
 }  // namespace trireme::sim

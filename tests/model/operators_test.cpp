@@ -48,8 +48,8 @@ TEST(Operators, FlopsAreThoseOfTheParameters) {
   double matmul = 0, attention = 0;
   each_segment(s, [&](Segment segment, int layer) {
     for (Pass pass : {Pass::forward, Pass::backward})
-      for (const FusedOperator& op : operators(s, segment, layer, pass, shape))
-        (op.kind == FusedKind::attention ? attention : matmul) += op.flops.value;
+      for (const Operator& op : operators(s, segment, layer, pass, shape))
+        (op.kind == OperatorKind::attention ? attention : matmul) += op.flops;
   });
   EXPECT_DOUBLE_EQ(matmul, 6.0 * 512 * static_cast<double>(count_parameters(s).active_matmul));
   EXPECT_DOUBLE_EQ(attention, 3.5 * s.num_layers * 4 * (4.0 * 128 * 128 * 4 * 16 / 2));
@@ -60,7 +60,7 @@ TEST(Operators, EvaluationHasNoHeadGradient) {
   SegmentShape shape = shape_of(s);
   const auto flops = [&] {
     double sum = 0;
-    for (const FusedOperator& op : operators(s, Segment::head, -1, Pass::forward, shape)) sum += op.flops.value;
+    for (const Operator& op : operators(s, Segment::head, -1, Pass::forward, shape)) sum += op.flops;
     return sum;
   };
   const double training = flops();
@@ -73,8 +73,8 @@ TEST(Operators, EveryComputingSegmentLaunchesSomething) {
   const ModelSpec s = spec_with_everything();
   each_segment(s, [&](Segment segment, int layer) {
     for (Pass pass : {Pass::forward, Pass::backward}) {
-      int launches = 0;
-      for (const FusedOperator& op : operators(s, segment, layer, pass, shape_of(s))) launches += op.launches;
+      double launches = 0;
+      for (const Operator& op : operators(s, segment, layer, pass, shape_of(s))) launches += op.launches;
       EXPECT_EQ(launches > 0, segment != Segment::dispatch) << name_of(segment);
     }
   });
