@@ -47,7 +47,7 @@ void refuse_options(std::initializer_list<std::pair<const char*, bool>> given, c
     if (is_given) throw ConfigError({.file = file, .key = option, .value = "", .allowed = allowed});
 }
 
-RunOutput output_of(const Options& o) {
+PlanOutput output_of(const Options& o) {
   return {.html = o.layout.html,
           .trace = o.layout.trace,
           .json = o.layout.json,
@@ -80,7 +80,7 @@ void plan_run(const plan::RunSpec& run, const Options& o, const Context& context
   const platform::PlatformSpec& platform = chosen.spec;
   RunPlan planned = make_run_plan(run, mesh, platform, {.keep = {}, .software = chosen.software});
   planned.assumptions.insert(planned.assumptions.begin(), chosen.assumptions.begin(), chosen.assumptions.end());
-  const RunOutput output = output_of(o);
+  const PlanOutput output = output_of(o);
   std::fputs((output.json ? run_json(planned, platform, output).dump(1) + "\n" : run_text(planned, platform, output)).c_str(),
              stdout);
   write_run_pages(planned, platform, output);

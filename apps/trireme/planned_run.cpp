@@ -27,7 +27,7 @@ std::string terms_text(const sim::Priced& priced) {
 
 }  // namespace
 
-std::string run_text(const RunPlan& p, const platform::PlatformSpec& platform, const RunOutput& o) {
+std::string run_text(const RunPlan& p, const platform::PlatformSpec& platform, const PlanOutput& o) {
   std::string out = report::plan_text(view_of(p, platform));
   for (const std::string& line : p.assumptions) out += fmt::format("assumed: {}\n", line);
   for (const std::string& note : p.predicted.priced.notes) out += fmt::format("note: {}\n", note);
@@ -36,7 +36,7 @@ std::string run_text(const RunPlan& p, const platform::PlatformSpec& platform, c
   return out;
 }
 
-nlohmann::json run_json(const RunPlan& p, const platform::PlatformSpec& platform, const RunOutput& o) {
+nlohmann::json run_json(const RunPlan& p, const platform::PlatformSpec& platform, const PlanOutput& o) {
   nlohmann::json j = report::plan_json(view_of(p, platform));
   if (p.predicted.priced.threads > 0) j["threads"] = p.predicted.priced.threads;
   if (!p.stack.empty()) j["stack"] = p.stack;
@@ -46,7 +46,7 @@ nlohmann::json run_json(const RunPlan& p, const platform::PlatformSpec& platform
   return j;
 }
 
-void write_run_pages(const RunPlan& p, const platform::PlatformSpec& platform, const RunOutput& o) {
+void write_run_pages(const RunPlan& p, const platform::PlatformSpec& platform, const PlanOutput& o) {
   const plan::Prediction& prediction = p.predicted.prediction;
   if (!o.trace.empty()) write_file_atomically(o.trace, report::trace_json(p.plan, {{"predicted", prediction.ranks}}));
   if (!o.html.empty())

@@ -9,13 +9,13 @@
 
 namespace trireme::apps {
 
-struct RunOutput {
+struct PlanOutput {
   std::string html, trace;  // files; empty: none
   bool json = false, explain = false, actions = false;
 };
 
-std::string run_text(const RunPlan& planned, const platform::PlatformSpec& platform, const RunOutput& output);
-nlohmann::json run_json(const RunPlan& planned, const platform::PlatformSpec& platform, const RunOutput& output);
-void write_run_pages(const RunPlan& planned, const platform::PlatformSpec& platform, const RunOutput& output);
+std::string run_text(const RunPlan& planned, const platform::PlatformSpec& platform, const PlanOutput& output);
+nlohmann::json run_json(const RunPlan& planned, const platform::PlatformSpec& platform, const PlanOutput& output);
+void write_run_pages(const RunPlan& planned, const platform::PlatformSpec& platform, const PlanOutput& output);
 
 }  // namespace trireme::apps

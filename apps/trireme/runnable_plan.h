@@ -10,7 +10,7 @@
 namespace trireme::apps {
 
 struct RunnableOptions {
-  RunOutput output;
+  PlanOutput output;
   std::string out;  // the run's file; empty: none
   int top = 10, threads = 0;
 };
