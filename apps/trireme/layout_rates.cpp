@@ -8,7 +8,13 @@ namespace trireme::apps {
 
 std::vector<Rate> rates_of(const search::Target& t) {
   const auto* of_sheet = dynamic_cast<const sim::SheetRates*>(t.rates.get());
-  if (!of_sheet) return {};
+  if (!of_sheet) {
+    const sim::FixedRates& fixed = t.rates->fixed();
+    const std::string curves = t.platform + "'s curves, " + t.rates->origin();
+    return {{"the highest rate of matmuls, of a rank's share", t.peak_flops_per_s / 1e9, "GFLOP/s", curves},
+            {"of one framework call", (fixed.operation_s + fixed.launch_s) * 1e6, "us", curves},
+            {"of communication beside compute that costs nothing", fixed.overlap, "", curves}};
+  }
   const sim::Machine& m = of_sheet->machine();
   const std::string sheet = t.platform + "'s data sheet";
   const auto fitted = [&](const char* key, const std::string& of, bool known) {

@@ -10,9 +10,9 @@
 #include "base/units.h"
 #include "model/model_catalog.h"
 #include "platform/platform_file.h"
-#include "platform/probed_device.h"
 #include "search/layouts/question_table.h"
 #include "search/validation/stack_facts.h"
+#include "sim/rates/make_rates.h"
 #include "trireme/config_folder.h"
 #include "trireme/platform_choice.h"
 #include "trireme/positive_number.h"
@@ -46,8 +46,8 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
 }
 
 ChosenQuestion choose_question(const QuestionOptions& o, const Context& context, const model::ModelSpec& model,
-                               const platform::PlatformSpec& found) {
-  const bool probed = found.datasheet.empty(), host = probed && found.device.kind == "cpu";
+                               const platform::PlatformSpec& platform) {
+  const bool probed = sim::has_curves(platform), host = probed && platform.device.kind == "cpu";
   std::vector<std::string> overrides;
   // What trireme computes in on a CPU: first, so that a given precision stands.
   if (host) overrides.push_back("precision.compute=float32");
@@ -58,10 +58,7 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
   if (o.sequence > 0) overrides.push_back(fmt::format("batch.sequence_length={}", o.sequence));
   const search::GivenValues given = search::read_question(model, static_cast<int>(o.devices), overrides);
 
-  const platform::PlatformSpec platform = platform::with_datasheet(found);
-  ChosenStack stack = find_stack(o.stack, context);
-  if (probed)
-    stack.profile.devices.push_back({.device = platform.device.name, .values = platform::efficiency_of_curves(found)});
+  const ChosenStack stack = find_stack(o.stack, context);
   // A probed machine is measured with trireme on it, which has no driver's contexts on a CPU and no stack's buffers.
   model::Kernels kernels = probed && o.stack.empty() ? model::find_kernels(host ? "trireme" : "trireme_device")
                                                      : search::kernels_of(stack.entry);
@@ -72,7 +69,8 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
   out.question.base = given.setting;
   out.question.given = given.given;
   out.question.target =
-      search::make_target(platform, stack.profile, stack.entry, kernels, given.setting.precision.compute);
+      search::make_target(platform, stack.profile, stack.entry, kernels, given.setting.precision.compute,
+                          static_cast<int>(o.devices));
   if (const double device = out.question.target.capacity_bytes; o.memory_GiB > 0) {
     if (o.memory_GiB * GiB > device)
       throw ConfigError({.key = "--memory-GiB",
@@ -94,8 +92,9 @@ ChosenQuestion choose_question(const QuestionOptions& o, const Context& context,
     assume(fmt::format("kernels as {} has them (--set kernels=, --stack)", kernels.name));
   else if (o.stack.empty() && !stack.entry.empty())
     assume(fmt::format("software that behaves like {} (--stack)", stack.entry));
-  if (probed)
-    assume(fmt::format("a device is a rank's share of the host {}, at the highest rates of its curves", platform.name));
+  if (const search::Target& target = out.question.target; target.threads > 0)
+    assume(fmt::format("a device is a rank's share of the host {}: one of {} ranks of {} threads", platform.name,
+                       target.ranks_of_host, target.threads));
   if (!out.question.target.device_known)
     assume(fmt::format("guessed efficiencies: the profile \"{}\" does not know the device {}", stack.profile.name,
                        platform.device.name));

@@ -85,7 +85,7 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
   run.timeout_s = table.number_or("timeout_s", run.timeout_s, 0.1, 1e6);
   // What nobody has to execute may be any pattern.
   std::vector<std::string> patterns = layout_patterns();
-  if (table.has("published")) patterns.push_back("allgather");
+  if (table.has("published")) patterns = priced_pattern_names();
   run.layout = read_layout(table.table("layout"), patterns);
   run.batch = read_batch(table.table("batch"));
   run.train = read_train(table.table("train"));

@@ -10,7 +10,7 @@
 
 namespace trireme::sim {
 
-struct ExchangePart {
+struct ExchangeLeg {
   std::string what;      // plan::PhaseSpan::part
   double row_bytes = 0;  // of what is counted: a member's counts for another, a row, a slot
   double rows = 0;       // that a member sends to others, were all of them to cross by themselves
@@ -25,13 +25,13 @@ class ExchangeCost {
 
   // In order of issue. Of dispatch: counts (and what else must be known of the tokens), rows, scores; of combine: rows. In
   // a backward pass the rows' and scores' gradients.
-  std::vector<ExchangePart> parts(model::Segment segment, model::Pass pass) const;
+  std::vector<ExchangeLeg> legs(model::Segment segment, model::Pass pass) const;
 
   // Of one micro-batch through one layer, forward and backward.
   double layer_s() const;
 
  private:
-  ExchangePart part(const char* what, const plan::Pattern& pattern, const plan::RowCounts& counts, double row_bytes) const;
+  ExchangeLeg leg(const char* what, const plan::Pattern& pattern, const plan::RowCounts& counts, double row_bytes) const;
 
   const MessageCost& messages_;
   int stage_, size_;
@@ -42,7 +42,7 @@ class ExchangeCost {
   double row_bytes_, score_bytes_;
 };
 
-// The parts as spans from the action's start.
-std::vector<plan::PhaseSpan> phase_spans(const std::vector<ExchangePart>& parts);
+// The legs as spans from the action's start.
+std::vector<plan::PhaseSpan> phase_spans(const std::vector<ExchangeLeg>& legs);
 
 }  // namespace trireme::sim

@@ -59,20 +59,24 @@ Term explain_operator(const FusedOperator& op, const Rates& rates) {
   const double gflops = a_second(op.flops.value);
   switch (op.kind) {
     case FusedKind::gemm:
+      out.formula = "price.md#matmul";
       out.source = fmt::format("gemm {} x {} x {} at {:.1f} GFLOP/s", op.m, op.n, op.k, gflops);
       formula = "matmul";
       break;
     case FusedKind::grouped_gemm:
+      out.formula = "price.md#matmul";
       out.source = fmt::format("{} gemms of {:.0f} x {} x {} at {:.1f} GFLOP/s", op.groups,
                                static_cast<double>(op.m) / std::max<std::int64_t>(op.groups, 1), op.n, op.k, gflops);
       formula = "matmul";
       break;
     case FusedKind::attention:
+      out.formula = "price.md#attention";
       out.source = fmt::format("attention{} {} x {} heads, {} positions, {} wide, at {:.1f} GFLOP/s",
                                op.backward ? " backward" : "", op.batch, op.heads, op.sequence, op.head_dim, gflops);
       formula = "attention";
       break;
     case FusedKind::memory:
+      out.formula = "price.md#memory-pass";
       out.source = fmt::format("{:.0f} KiB in {} calls at {:.1f} GB/s", op.bytes.value / KiB, op.launches,
                                a_second(op.bytes.value));
       formula = "memory-pass";

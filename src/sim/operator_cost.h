@@ -14,6 +14,7 @@ struct Term {
   std::string what;    // "forward attention layer 0: q, k, v projection"
   double seconds = 0;
   std::string source;  // "gemm 512 x 1024 x 256 at 61.3 GFLOP/s (measured)"
+  std::string formula = {};  // where docs/ has it: "price.md#matmul"
   bool operator==(const Term&) const = default;
 };
 TRIREME_JSON(Term)

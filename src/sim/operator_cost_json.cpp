@@ -4,6 +4,6 @@
 
 namespace trireme::sim {
 
-TRIREME_DEFINE_JSON(Term, what, seconds, source)
+TRIREME_DEFINE_JSON(Term, what, seconds, source, formula)
 
 }  // namespace trireme::sim

@@ -74,9 +74,9 @@ class Pricer {
     Action named = a;
     named.mb = -1;
     const std::string name = per_stage ? fmt::format("stage {}: {}", s, plan::describe(named)) : plan::describe(named);
-    terms.push_back({name, at->second, parts.size() == 1 ? parts[0].source : "the sum of; price.md#segment"});
+    terms.push_back({name, at->second, parts.size() == 1 ? parts[0].source : "the sum of", parts.size() == 1 ? parts[0].formula : ""});
     if (parts.size() > 1)
-      for (Term& part : parts) terms.push_back({"  " + part.what, part.seconds, part.source});
+      for (Term& part : parts) terms.push_back({"  " + part.what, part.seconds, part.source, part.formula});
     return at->second;
   }
 
@@ -88,22 +88,22 @@ class Pricer {
       device += parts.back().seconds;
     }
     const double sum = operators_time(operators, rates_).value;
-    if (sum > device * (1 + 1e-9)) parts.push_back({"waiting for the host", sum - device, fmt::format("{:.1f} us for each launch; price.md#launch", rates_.fixed().launch_s * 1e6)});
+    if (sum > device * (1 + 1e-9)) parts.push_back({"waiting for the host", sum - device, fmt::format("{:.1f} us for each launch", rates_.fixed().launch_s * 1e6), "price.md#launch"});
     const double factor = rates_.segment_factor({.segment = model::name_of(a.segment),
                                                  .layer = layer_name(run_.model, a.layer),
                                                  .pass = a.pass == Pass::forward ? "forward" : "backward",
                                                  .tokens = static_cast<double>(shape_.tokens()),
                                                  .experts = static_cast<double>(shape_.local_experts)});
-    if (factor != 1 && sum > 0) parts.push_back({"the rest", sum * (factor - 1), fmt::format("the segment as a whole took {:.2f} times its operators; price.md#segment", factor)});
+    if (factor != 1 && sum > 0) parts.push_back({"the rest", sum * (factor - 1), fmt::format("the segment as a whole took {:.2f} times its operators", factor), "price.md#actions"});
     return sum * factor;
   }
 
   Term reduction(const plan::GroupKind& kind, int s, double bytes) const {
     const GroupPlace group = messages_.place(kind, s);
     const double t = messages_.all_reduce(kind, s, bytes).value;
-    if (group.size == 1) return {"all-reduce", t, "one member: nothing to do; price.md#collective"};
-    return {"all-reduce", t, fmt::format("{:.1f} KiB over {} ranks, {} links ({}); price.md#collective", bytes / KiB, group.size,
-                                         rates_.leaves_node(group) ? "network" : "host", rates_.origin())};
+    if (group.size == 1) return {"all-reduce", t, "one member: nothing to do"};
+    return {"all-reduce", t, fmt::format("{:.1f} KiB over {} ranks, {} links ({})", bytes / KiB, group.size,
+                                         rates_.leaves_node(group) ? "network" : "host", rates_.origin()), "price.md#collective"};
   }
 
   double other(const plan::StagePlan& stage, int s, const Action& a, std::vector<Term>& parts) const {
@@ -111,10 +111,10 @@ class Pricer {
     const double size = size_of(run_.device.dtype), wide = size_of(accumulate_dtype(run_.device.dtype));
     const auto one = [&](Term term) { return parts.push_back(std::move(term)), parts.back().seconds; };
     const auto memory = [&](const char* what, platform::MemoryUse use, double bytes, int calls) {
-      const char* formula = use == platform::MemoryUse::optimizer ? "optimizer" : "memory-pass";
       const double pass = rates_.memory_s(use, bytes);
       return one({what, pass + rates_.fixed().operation_s * calls,
-                  fmt::format("{:.0f} KiB at {:.1f} GB/s; price.md#{}", bytes / KiB, pass > 0 ? bytes / pass / GBps : 0, formula)});
+                  fmt::format("{:.0f} KiB at {:.1f} GB/s", bytes / KiB, pass > 0 ? bytes / pass / GBps : 0),
+                  use == platform::MemoryUse::optimizer ? "price.md#optimizer" : "price.md#memory-pass"});
     };
     switch (a.kind) {
       case ActionKind::load_batch: {
@@ -133,7 +133,7 @@ class Pricer {
       case ActionKind::send:
       case ActionKind::receive: {
         const double bytes = tokens * run_.model.hidden * size;
-        return one({"message", messages_.between_stages(s, a.peer_stage, bytes).value, fmt::format("{:.1f} KiB; price.md#collective", bytes / KiB)});
+        return one({"message", messages_.between_stages(s, a.peer_stage, bytes).value, fmt::format("{:.1f} KiB", bytes / KiB), "price.md#collective"});
       }
       case ActionKind::all_to_all: return exchange(a, s, parts);
       case ActionKind::gradient_norm:
@@ -152,13 +152,13 @@ class Pricer {
   double exchange(const Action& a, int s, std::vector<Term>& parts) const {
     const int p = plan_.mesh.ep;
     double sum = 0;
-    for (const ExchangePart& part : exchange(s).parts(a.segment, a.pass)) {
-      parts.push_back({part.what, part.time.seconds,
-                       fmt::format("{:.1f} KiB to {} by {} ({}); price.md#exchange", part.rows * part.row_bytes / KiB, p - 1, plan_.all_to_all, rates_.origin())});
-      for (const PhaseTime& phase : part.time.phases)
-        if (part.time.phases.size() > 1)
-          parts.push_back({"  " + phase.name, phase.end_s - phase.begin_s, fmt::format("from {:.3g} ms; price.md#exchange", phase.begin_s * 1e3)});
-      sum += part.time.seconds;
+    for (const ExchangeLeg& leg : exchange(s).legs(a.segment, a.pass)) {
+      parts.push_back({leg.what, leg.time.seconds,
+                       fmt::format("{:.1f} KiB to {} by {} ({})", leg.rows * leg.row_bytes / KiB, p - 1, plan_.all_to_all, rates_.origin()), "price.md#exchange"});
+      for (const PhaseTime& phase : leg.time.phases)
+        if (leg.time.phases.size() > 1)
+          parts.push_back({"  " + phase.name, phase.end_s - phase.begin_s, fmt::format("from {:.3g} ms", phase.begin_s * 1e3), "price.md#exchange"});
+      sum += leg.time.seconds;
     }
     return sum;
   }
@@ -170,7 +170,7 @@ class Pricer {
       if (a.kind != ActionKind::all_to_all ||
           std::any_of(out.begin(), out.end(), [&](const auto& e) { return e.segment == a.segment && e.backward == backward; }))
         continue;
-      out.push_back({a.segment, backward, phase_spans(exchange(s).parts(a.segment, a.pass))});
+      out.push_back({a.segment, backward, phase_spans(exchange(s).legs(a.segment, a.pass))});
     }
     return out;
   }

@@ -34,9 +34,9 @@ platform::PlatformSpec platform_of() {
   return p;
 }
 
-std::vector<std::string> names(const std::vector<ExchangePart>& parts) {
+std::vector<std::string> names(const std::vector<ExchangeLeg>& legs) {
   std::vector<std::string> out;
-  for (const ExchangePart& p : parts) out.push_back(p.what);
+  for (const ExchangeLeg& p : legs) out.push_back(p.what);
   return out;
 }
 
@@ -44,15 +44,15 @@ TEST(ExchangeCost, HasTheMessagesOfARun) {
   const ProbedRates rates(platform_of(), DType::float32, 1, 2);
   const MessageCost messages(mesh, rates);
   const plan::RunSpec run = run_of();
-  const auto parts = [&](const char* pattern, Segment s, Pass pass) {
-    return names(ExchangeCost(run, mesh, messages, pattern, 0).parts(s, pass));
+  const auto legs = [&](const char* pattern, Segment s, Pass pass) {
+    return names(ExchangeCost(run, mesh, messages, pattern, 0).legs(s, pass));
   };
-  EXPECT_THAT(parts("flat", Segment::dispatch, Pass::forward), ElementsAre("counts", "rows", "scores"));
-  EXPECT_THAT(parts("halo", Segment::dispatch, Pass::forward), ElementsAre("counts", "block counts", "rows", "scores"));
-  EXPECT_THAT(parts("dedup", Segment::dispatch, Pass::forward), ElementsAre("counts", "experts", "rows", "scores"));
-  EXPECT_THAT(parts("dedup", Segment::combine, Pass::forward), ElementsAre("rows"));
-  EXPECT_THAT(parts("halo", Segment::combine, Pass::backward), ElementsAre("rows"));
-  EXPECT_THAT(parts("halo", Segment::dispatch, Pass::backward), ElementsAre("rows", "scores"));
+  EXPECT_THAT(legs("flat", Segment::dispatch, Pass::forward), ElementsAre("counts", "rows", "scores"));
+  EXPECT_THAT(legs("halo", Segment::dispatch, Pass::forward), ElementsAre("counts", "block counts", "rows", "scores"));
+  EXPECT_THAT(legs("dedup", Segment::dispatch, Pass::forward), ElementsAre("counts", "experts", "rows", "scores"));
+  EXPECT_THAT(legs("dedup", Segment::combine, Pass::forward), ElementsAre("rows"));
+  EXPECT_THAT(legs("halo", Segment::combine, Pass::backward), ElementsAre("rows"));
+  EXPECT_THAT(legs("halo", Segment::dispatch, Pass::backward), ElementsAre("rows", "scores"));
 }
 
 TEST(ExchangeCost, CountsATokenOnceForANode) {
@@ -60,8 +60,8 @@ TEST(ExchangeCost, CountsATokenOnceForANode) {
   const MessageCost messages(mesh, rates);
   const plan::RunSpec run = run_of();
   const auto remote = [&](const char* pattern, Segment s, Pass pass, std::size_t part) {
-    const auto parts = ExchangeCost(run, mesh, messages, pattern, 0).parts(s, pass);
-    for (const PhaseTime& phase : parts.at(part).time.phases)
+    const auto legs = ExchangeCost(run, mesh, messages, pattern, 0).legs(s, pass);
+    for (const PhaseTime& phase : legs.at(part).time.phases)
       if (phase.name == "remote") return phase.end_s - phase.begin_s;
     return -1.0;
   };

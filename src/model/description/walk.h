@@ -217,7 +217,6 @@ class Walk {
   Routed dispatch(Routed sent, double width, int outer);
   void exchange_messages(double width);
   void expert_tensor_messages(double width);
-  void gathered_messages();
 
   const Subject& s;
   const Share& z;

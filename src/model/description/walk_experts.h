@@ -191,30 +191,18 @@ int Walk<Sink>::moe(int n, int outer) {
 
 template <class Sink>
 void Walk<Sink>::exchange_messages(double width) {
-  if (z.exchange == RowExchange::gathered) return gathered_messages();
-  const double elements = z.rows_sent * width, out = elements * s.precision.dispatch_bytes, back = elements * element;
+  // Whole tokens are gathered as they are, and sums scattered; what else is sent to experts may be quantised.
+  const bool gathers = z.exchange == RowExchange::gathered;
+  const double elements = z.rows_sent * width, back = elements * element,
+               out = gathers ? back : elements * s.precision.dispatch_bytes;
   const auto message = [&](const char* what, Segment at, OperatorPass pass, double bytes) {
     segment = at;
     collective(what, Part::exchange, pass, CollectiveKind::exchange, Axis::ep, bytes, z.experts_beside);
   };
-  message("dispatch", Segment::dispatch, OperatorPass::forward, out);
-  message("combine", Segment::combine, OperatorPass::forward, back);
-  message("dispatch's gradient", Segment::dispatch, OperatorPass::input_gradient, back);
-  message("combine's gradient", Segment::combine, OperatorPass::input_gradient, back);
-}
-
-// Every rank of the group sees all tokens, and sums what its experts made of them.
-template <class Sink>
-void Walk<Sink>::gathered_messages() {
-  const double bytes = split(s.model.hidden) * z.ep;
-  for (const OperatorPass pass : {OperatorPass::forward, OperatorPass::input_gradient}) {
-    segment = Segment::dispatch;
-    collective("gather of tokens", Part::exchange, pass, CollectiveKind::all_gather, Axis::ep, bytes,
-               z.experts_beside);
-    segment = Segment::combine;
-    collective("scatter of sums", Part::exchange, pass, CollectiveKind::reduce_scatter, Axis::ep, bytes,
-               z.experts_beside);
-  }
+  message(gathers ? "gather of tokens" : "dispatch", Segment::dispatch, OperatorPass::forward, out);
+  message(gathers ? "scatter of sums" : "combine", Segment::combine, OperatorPass::forward, back);
+  message(gathers ? "gather of tokens" : "dispatch's gradient", Segment::dispatch, OperatorPass::input_gradient, back);
+  message(gathers ? "scatter of sums" : "combine's gradient", Segment::combine, OperatorPass::input_gradient, back);
 }
 
 template <class Sink>

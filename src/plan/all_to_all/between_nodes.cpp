@@ -31,6 +31,14 @@ Phase to_counterparts(const NodeShape& shape, Rows rows, Senders senders) {
   return phase;
 }
 
+Phase pass_on(const NodeShape& shape, Rows rows, Senders senders) {
+  return on_node(shape, senders, {.name = "pass on", .after = {1}}, [&](int from, int to) {
+    std::vector<Parcel> parcels;
+    for (const int source : stands_for(shape, from)) parcels.push_back({{.first = source}, {.first = to}, rows});
+    return parcels;
+  });
+}
+
 std::vector<int> stands_for(const NodeShape& shape, int member) {
   std::vector<int> out;
   const int node = shape.node(member);

@@ -18,6 +18,8 @@ Phase on_node(const NodeShape& shape, Senders senders, Phase named, const Parcel
 Phase inside_node(const NodeShape& shape, Rows rows, Senders senders);
 // Blocks for every other node, to the source's counterpart there. No bound on what is in flight.
 Phase to_counterparts(const NodeShape& shape, Rows rows, Senders senders);
+// What counterparts brought (as the second phase), to those of the node whom it is for.
+Phase pass_on(const NodeShape& shape, Rows rows, Senders senders);
 // Members of other nodes whose counterpart on its node `member` is, ascending.
 std::vector<int> stands_for(const NodeShape& shape, int member);
 

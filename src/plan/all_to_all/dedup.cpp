@@ -14,11 +14,7 @@ Pattern dedup(const NodeShape& shape, Senders senders) {
   // cards unevenly, and a node passes its last rows on only when the slowest flow is done. In four turns, however many
   // nodes there are: each is a latency.
   p.phases.back().in_flight = std::max(2, (shape.num_nodes() + 2) / 4);
-  p.phases.push_back(on_node(shape, senders, {.name = "pass on", .after = {1}}, [&](int from, int to) {
-    std::vector<Parcel> parcels;
-    for (const int source : stands_for(shape, from)) parcels.push_back({{.first = source}, {.first = to}, Rows::once});
-    return parcels;
-  }));
+  p.phases.push_back(pass_on(shape, Rows::once, senders));
   return p;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/errors.h"
+#include "plan/all_to_all/allgather.h"
 #include "plan/all_to_all/allgather_a2a.h"
 #include "plan/all_to_all/bruck.h"
 #include "plan/all_to_all/dedup.h"
@@ -27,6 +28,18 @@ std::vector<std::string> pattern_names(const NodeShape& shape) {
   return names;
 }
 
+std::vector<std::string> priced_pattern_names() {
+  auto names = pattern_names();
+  names.push_back("allgather");
+  return names;
+}
+
+std::vector<std::string> priced_pattern_names(const NodeShape& shape) {
+  auto names = pattern_names(shape);
+  names.push_back("allgather");
+  return names;
+}
+
 Pattern make_pattern(const std::string& name, const NodeShape& shape, const PatternOptions& options) {
   if (name == "flat") return flat(shape.size(), options.senders);
   if (name == "pairwise") return pairwise(shape.size(), options.senders);
@@ -37,9 +50,10 @@ Pattern make_pattern(const std::string& name, const NodeShape& shape, const Patt
   if (name == "halo3") return halo3(shape, options.senders);
   if (name == "allgather_a2a") return allgather_a2a(shape, options.senders);
   if (name == "dedup") return dedup(shape, options.senders);
+  if (name == "allgather") return allgather(shape, options.senders);
   throw ConfigError({.key = "layout.all_to_all",
                      .value = name,
-                     .allowed = fmt::format("one of {}", fmt::join(pattern_names(), ", "))});
+                     .allowed = fmt::format("one of {}", fmt::join(priced_pattern_names(), ", "))});
 }
 
 Pattern make_pattern(const std::string& name, int size) {

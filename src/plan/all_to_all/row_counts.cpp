@@ -22,15 +22,43 @@ double rows_of(const Parcel& parcel, Flow flow, const RowCounts& counts) {
   return counts.all(tokens_of.first);
 }
 
-UniformRouting::UniformRouting(int members, double tokens, int experts, int top_k)
+namespace {
+
+// The chance that `top_k` of `among` equally likely experts are all outside of `set` of them: C(E - E_R, k) / C(E, k) as a
+// product of k factors.
+double miss(double among, double set, int top_k) {
+  double chance = 1;
+  for (int i = 0; i < top_k; ++i) chance *= std::max(0.0, (among - set - i) / (among - i));
+  return chance;
+}
+
+double choose(double n, double k) {
+  if (k < 0 || k > n) return 0;
+  return std::round(std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1)));
+}
+
+}  // namespace
+
+UniformRouting::UniformRouting(int members, double tokens, int experts, int top_k, int groups, int chosen_groups)
     : tokens_(tokens), each_(tokens * top_k / members), top_k_(top_k) {
   TRIREME_CHECK(members > 0 && top_k > 0 && top_k <= experts && experts >= members);
+  TRIREME_CHECK(groups > 0 && chosen_groups > 0 && chosen_groups <= groups);
+  const double of_group = static_cast<double>(experts) / groups, ways = choose(groups, chosen_groups);
   for (int n = 0; n <= members; ++n) {
-    // C(E - E_R, k) / C(E, k) as a product of k factors: the chance that no slot is in the set.
-    const double outside = experts - static_cast<double>(experts) * n / members;
-    double miss = 1;
-    for (int i = 0; i < top_k; ++i) miss *= std::max(0.0, (outside - i) / (experts - i));
-    hit_.push_back(1 - miss);
+    const double set = static_cast<double>(experts) * n / members;
+    if (chosen_groups == groups) {
+      hit_.push_back(1 - miss(experts, set, top_k));
+      continue;
+    }
+    // The set covers whole groups and a part of one more: how many of them a token chooses is hypergeometric.
+    const double whole = std::floor(set / of_group + 1e-9), rest = set - whole * of_group;
+    const double one = rest > 1e-9 ? 1 : 0, others = groups - whole - one;
+    double missed = 0;
+    for (int j = 0; j <= std::min<double>(chosen_groups, whole); ++j)
+      for (int part = 0; part <= one; ++part)
+        missed += choose(whole, j) * choose(others, chosen_groups - j - part) / ways *
+                  miss(of_group * chosen_groups, j * of_group + part * rest, top_k);
+    hit_.push_back(1 - missed);
   }
 }
 

@@ -22,9 +22,11 @@ double rows_of(const Parcel& parcel, Flow flow, const RowCounts& counts);
 
 // Expected counts: every member has `tokens`, each routed to `top_k` different ones of `experts`, all sets equally
 // likely, experts spread evenly over the members. once: tokens (1 - C(E - E_R, k) / C(E, k)), E_R experts in the set.
+// Group-limited routing: experts lie in `groups` equal groups in order, a token takes its own from `chosen_groups` of them,
+// all sets of groups equally likely (DeepSeek-V3, arXiv 2412.19437, sec. 2.1.2).
 class UniformRouting final : public RowCounts {
  public:
-  UniformRouting(int members, double tokens, int experts, int top_k);
+  UniformRouting(int members, double tokens, int experts, int top_k, int groups = 1, int chosen_groups = 1);
   double each(const Members& sources, const Members& destinations) const override;
   double once(int source, const Members& destinations) const override;
   double all(int) const override { return tokens_; }

@@ -125,7 +125,7 @@ double CoarseBounds::cell_s() {
     return std::max(least_s(forward, backward) / setting_.layout.pp, least_s(head_forward, head_backward));
   };
   double best = std::numeric_limits<double>::infinity();
-  for (const std::string& pattern : patterns_of(question_, plan::mesh_of(setting_.layout)))
+  for (const std::string& pattern : patterns_of(question_, setting_))
     best = std::min(best, least(pattern));
   return best * double(setting_.batch.num_micro_batches(setting_.layout.dp)) * (1 + rates.fixed().noise) * (1 - 1e-12);
 }

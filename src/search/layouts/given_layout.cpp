@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "plan/layout_keys.h"
 #include "search/layouts/layout_rules.h"
+#include "plan/all_to_all/generators.h"
 #include "search/layouts/question_table.h"
 
 namespace trireme::search {
@@ -18,7 +19,7 @@ Question given_layout(const plan::RunSpec& run, int num_devices, Question q) {
   };
   sim::Setting& s = q.base;
   s.layout = run.layout, s.batch = run.batch, s.num_devices = num_devices;
-  const auto& known = priced_patterns();
+  const auto known = plan::priced_pattern_names();
   if (std::find(known.begin(), known.end(), s.layout.all_to_all) == known.end())
     fail("layout.all_to_all", s.layout.all_to_all,
          fmt::format("one of {}: nothing else is priced", fmt::join(known, ", ")));

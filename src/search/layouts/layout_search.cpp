@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <map>
 #include <queue>
 #include <thread>
 #include <tuple>
@@ -87,14 +88,7 @@ class Search {
   SearchResult run() {
     cells_ = cells_of(question_);
     result_.cells = static_cast<long long>(cells_.size());
-    for (const bool staged : {false, true})
-      for (const int reach : {0, 1, 2}) {
-        const int far = std::min(1 << 20, 2 * node_devices(question_.target));
-        families_[staged][reach] = families_of(question_, {.pp = staged ? 2 : 1,
-                                                           .ep = reach == 0   ? 1
-                                                                 : reach == 1 ? 2
-                                                                              : far});
-      }
+    find_families();
     for (int n = 0; n <= question_.base.model.num_layers; ++n)
       recomputations_.push_back(recomputations_of(question_, n));
     best_ = BestLayouts(cells_.size(), options_.top, options_.cut_off_s > 0 ? options_.cut_off_s : infinity);
@@ -115,8 +109,21 @@ class Search {
     });
   }
 
-  const std::vector<Family>& families(const Cell& c) const {
-    return families_[c.pp > 1][c.ep <= 1 ? 0 : leaves_node(question_, mesh_of(question_, c)) ? 2 : 1];
+  const std::vector<Family>& families(int cell) const { return *families_of_cell_[cell]; }
+
+  // Of cells whose exchanges take the same patterns they are the same.
+  void find_families() {
+    std::vector<std::vector<std::string>> patterns(cells_.size());
+    parallel(cells_.size(), 64, [&](Worker&, std::size_t i) {
+      sim::Setting s = question_.base;
+      apply(cells_[i], s);
+      patterns[i] = patterns_of(question_, s);
+    });
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      auto& of_kind = families_[{cells_[i].pp > 1, cells_[i].ep > 1, patterns[i]}];
+      if (of_kind.empty()) of_kind = families_of(question_, cells_[i], patterns[i]);
+      families_of_cell_.push_back(&of_kind);
+    }
   }
 
   void bound_cells() {
@@ -130,7 +137,7 @@ class Search {
       queue_.push({.bound_s = bounds[i], .cell = static_cast<int>(i)});
       const Cell& c = cells_[i];
       double of_cell = 0;
-      for (const Family& f : families(c)) {
+      for (const Family& f : families(static_cast<int>(i))) {
         const int pieces = c.pp * f.virtual_stages, layers = question_.base.model.num_layers;
         of_cell += double(recomputations_[(layers + pieces - 1) / pieces].size());
       }
@@ -169,7 +176,7 @@ class Search {
     CoarseBounds& b = w.bounds;
     b.enter(cell);
     if (node.family < 0) return open_cell(b, node, out);
-    b.enter(families(cell)[node.family]);
+    b.enter(families(node.cell)[node.family]);
     if (node.recomputation < 0) return open_family(b, node, out);
     const Recomputation& r = recomputations_[b.most_layers_of_a_piece()][node.recomputation];
     b.enter(r);
@@ -225,7 +232,7 @@ class Search {
   void open_cell(CoarseBounds& b, Node node, Opened& out) {
     const std::vector<States> states = states_of(question_, cells_[node.cell]);
     const double at_least = node.bound_s;
-    const auto& all = families(cells_[node.cell]);
+    const auto& all = families(node.cell);
     for (std::size_t f = 0; f < all.size(); ++f) {
       if (!b.enter(all[f])) continue;
       node.family = static_cast<int>(f);
@@ -302,7 +309,7 @@ class Search {
       // Every schedule broke a rule: the reasons of the first.
       CoarseBounds& b = workers_[0]->bounds;
       b.enter(cells_[0]);
-      if (!families(cells_[0]).empty()) b.enter(families(cells_[0])[0]);
+      if (!families(0).empty()) b.enter(families(0)[0]);
       result_.reasons = broken_rules(b.setting());
       if (result_.reasons.empty()) result_.reasons = {"no schedule fits the degrees, the batch and what is given"};
       return;
@@ -311,7 +318,7 @@ class Search {
     CoarseBounds& b = workers_[0]->bounds;
     const Cell& cell = cells_[node.cell];
     b.enter(cell);
-    b.enter(families(cell)[node.family]);
+    b.enter(families(node.cell)[node.family]);
     b.enter(recomputations_[b.most_layers_of_a_piece()][node.recomputation]);
     const std::vector<States> states = states_of(question_, cell);
     std::size_t least = node.states >= 0 ? node.states : 0;
@@ -338,7 +345,13 @@ class Search {
   std::vector<std::unique_ptr<Worker>> workers_;
   ScheduleShelf shelf_;
   std::vector<Cell> cells_;
-  std::array<std::array<std::vector<Family>, 3>, 2> families_;  // [several stages][one, several expert ranks, nodes]
+  struct CellKind {
+    bool staged, exchanges;
+    std::vector<std::string> patterns;
+    auto operator<=>(const CellKind&) const = default;
+  };
+  std::map<CellKind, std::vector<Family>> families_;
+  std::vector<const std::vector<Family>*> families_of_cell_;
   std::vector<std::vector<Recomputation>> recomputations_;      // by the layers of the largest piece
   std::priority_queue<Node, std::vector<Node>, std::greater<>> queue_;
   BestLayouts best_{0, 0, 0};  // of the cells, once these are known

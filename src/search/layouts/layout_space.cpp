@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/all_to_all/generators.h"
 #include "plan/pipeline/generators.h"
 #include "search/layouts/layout_rules.h"
+#include "sim/estimate/layer_time.h"
 
 namespace trireme::search {
 
@@ -44,20 +46,68 @@ int node_devices(const Target& target) {
   return whole(target.rates->node());
 }
 
-bool leaves_node(const Question& q, const plan::Mesh& mesh) {
-  return mesh.strides().place(Axis::ep).members_within(node_devices(q.target)) < mesh.ep;
+namespace {
+
+// Only among patterns that the layer's other operators and its memory don't tell apart is the faster the better.
+bool alike(const std::string& a, const std::string& b) {
+  const auto asks = [](const std::string& pattern) {
+    const model::RowExchange of = sim::row_exchange(pattern);
+    return of == model::RowExchange::gathered ? model::RowExchange::tokens : of;
+  };
+  return asks(a) == asks(b);
 }
 
-plan::Mesh mesh_of(const Question& q, const Cell& c) {
-  return {.pp = c.pp, .dp = c.dp, .ep = c.ep, .cp = c.cp, .tp = c.tp, .etp = c.etp, .order = q.base.layout.order,
-          .expert_order = q.base.layout.expert_order};
+// The different sizes of a layer's exchanges, as the links carry them.
+std::vector<double> exchange_bytes(const Setting& s) {
+  std::vector<double> out;
+  int layer = 0;
+  while (layer + 1 < s.model.num_layers && !s.model.is_moe(layer)) ++layer;
+  sim::OperatorList operators;
+  sim::add_layer_operators(s, layer, operators);
+  for (const sim::Operator& op : operators)
+    if (op.kind == sim::OperatorKind::collective && op.collective == sim::CollectiveKind::exchange)
+      if (const double bytes = op.message / s.execution.exchange_links;
+          std::find(out.begin(), out.end(), bytes) == out.end())
+        out.push_back(bytes);
+  return out;
 }
 
-std::vector<std::string> patterns_of(const Question& q, const plan::Mesh& mesh) {
+bool beats(const std::vector<sim::ExchangeTime>& a, const std::vector<sim::ExchangeTime>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].alone_s > b[i].alone_s || a[i].outside_s > b[i].outside_s || a[i].inside_s > b[i].inside_s) return false;
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::string> patterns_of(const Question& q, const Setting& s) {
   if (q.is_given("layout.all_to_all")) return {q.base.layout.all_to_all};
-  if (mesh.ep <= 1) return {"flat"};
-  if (!leaves_node(q, mesh)) return {"flat", "dedup"};
-  return {"flat", "dedup", "halo", "allgather_a2a"};
+  if (s.layout.ep <= 1) return {"flat"};
+  const sim::Rates& rates = *q.target.rates;
+  const plan::GroupPlace group = plan::mesh_of(s.layout).strides().place(Axis::ep);
+  const plan::NodeShape shape = rates.shape_of(group);
+  struct Candidate {
+    std::string pattern;
+    std::vector<sim::ExchangeTime> times;
+  };
+  std::vector<Candidate> kept;
+  const std::vector<double> sizes = exchange_bytes(s);
+  for (const std::string& pattern : plan::priced_pattern_names(shape)) {
+    const model::RowExchange asks = sim::row_exchange(pattern);
+    // On one node there is nothing to combine.
+    if (shape.num_nodes() == 1 && (asks == model::RowExchange::packed || asks == model::RowExchange::staged)) continue;
+    const sim::ExchangeTable& table = rates.exchange_table(pattern, group, sim::router_of(s.model));
+    Candidate c{.pattern = pattern, .times = {}};
+    for (const double bytes : sizes) c.times.push_back(table.at(bytes));
+    if (std::any_of(kept.begin(), kept.end(),
+                    [&](const Candidate& k) { return alike(k.pattern, pattern) && beats(k.times, c.times); }))
+      continue;
+    std::erase_if(kept, [&](const Candidate& k) { return alike(k.pattern, pattern) && beats(c.times, k.times); });
+    kept.push_back(std::move(c));
+  }
+  std::vector<std::string> out;
+  for (const Candidate& c : kept) out.push_back(c.pattern);
+  return out;
 }
 
 std::vector<Cell> cells_of(const Question& q) {
@@ -94,11 +144,16 @@ std::vector<Cell> cells_of(const Question& q) {
 }
 
 std::vector<Family> families_of(const Question& q, const Cell& cell) {
+  Setting s = q.base;
+  apply(cell, s);
+  return families_of(q, cell, patterns_of(q, s));
+}
+
+std::vector<Family> families_of(const Question& q, const Cell& cell, const std::vector<std::string>& patterns) {
   const plan::LayoutSpec& given = q.base.layout;
   std::vector<Family> out;
   const auto schedules = choices(q, "layout.schedule", given.schedule, plan::schedule_names());
   const bool exchanges = cell.ep > 1;
-  const auto patterns = patterns_of(q, mesh_of(q, cell));
   const auto splits =
       choices(q, "layout.stage_layers", Split::as_given,
               cell.pp == 1 ? std::vector<Split>{Split::even}
@@ -163,7 +218,9 @@ std::vector<Recomputation> recomputations_of(const Question& q, int most_layers)
 
 std::vector<States> states_of(const Question& q, const Cell& cell) {
   const plan::LayoutSpec& given = q.base.layout;
-  const plan::AxisStrides strides = mesh_of(q, cell).strides();
+  Setting setting = q.base;
+  apply(cell, setting);
+  const plan::AxisStrides strides = plan::mesh_of(setting.layout).strides();
   const plan::GroupPlace data = strides.place(Axis::dp | Axis::cp), experts = strides.place(Axis::edp);
   const int unit = innermost_devices(q.target);
   // Sets of shards inside one unit of the fabric, and inside eight.

@@ -51,6 +51,7 @@ struct States {
 std::vector<Cell> cells_of(const Question& question);
 // Of a cell; without regard to the schedule rules, which depend on the pieces.
 std::vector<Family> families_of(const Question& question, const Cell& cell);
+std::vector<Family> families_of(const Question& question, const Cell& cell, const std::vector<std::string>& patterns);
 std::vector<Recomputation> recomputations_of(const Question& question, int most_layers_of_a_piece);
 std::vector<States> states_of(const Question& question, const Cell& cell);
 
@@ -64,9 +65,8 @@ void apply(const States& states, sim::Setting& setting);
 int innermost_devices(const Target& target);
 int node_devices(const Target& target);
 
-// The patterns that experts' messages may take: those whose price differs. On one node that is flat or deduplicated.
-bool leaves_node(const Question& question, const plan::Mesh& mesh);
-std::vector<std::string> patterns_of(const Question& question, const plan::Mesh& mesh);
-plan::Mesh mesh_of(const Question& question, const Cell& cell);
+// The patterns that the experts' messages of a setting's degrees and micro-batch may take: all that fit where the group
+// lies, but for those that another one beats by itself, outside and inside of nodes, with the same work around it.
+std::vector<std::string> patterns_of(const Question& question, const sim::Setting& setting);
 
 }  // namespace trireme::search

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/config_table.h"
+#include "plan/all_to_all/generators.h"
 #include "plan/layout_keys.h"
 #include "sim/estimate/machine.h"
 
@@ -73,11 +74,6 @@ std::int64_t default_global_batch(std::int64_t devices) {
 
 }  // namespace
 
-const std::vector<std::string>& priced_patterns() {
-  static const std::vector<std::string> names = {"flat", "halo", "allgather_a2a", "dedup", "allgather"};
-  return names;
-}
-
 bool is_model_key(const std::string& text) {
   return key_of(text).starts_with("model.");
 }
@@ -87,7 +83,7 @@ GivenValues read_question(const model::ModelSpec& model, int num_devices, const 
   GivenValues out;
   sim::Setting& s = out.setting;
   s.model = model, s.num_devices = num_devices;
-  std::vector<std::string> patterns = priced_patterns();
+  std::vector<std::string> patterns = plan::priced_pattern_names();
   patterns.push_back("auto");
   s.layout = plan::read_layout(table.table("layout"), patterns);
   const bool any_pattern = s.layout.all_to_all == "auto";

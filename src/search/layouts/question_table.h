@@ -23,7 +23,4 @@ GivenValues read_question(const model::ModelSpec& model, int num_devices, const 
 // Whether a key names a part of the model and not of the question.
 bool is_model_key(const std::string& override_text);
 
-// Patterns whose messages the estimate prices.
-const std::vector<std::string>& priced_patterns();
-
 }  // namespace trireme::search

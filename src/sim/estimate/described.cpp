@@ -8,15 +8,6 @@ namespace trireme::sim {
 
 namespace {
 
-model::RowExchange exchange_of(const plan::LayoutSpec& l) {
-  if (l.ep == 1) return model::RowExchange::rows;
-  if (l.all_to_all == "dedup") return model::RowExchange::tokens;
-  if (l.all_to_all == "allgather") return model::RowExchange::gathered;
-  if (l.all_to_all == "halo") return model::RowExchange::packed;
-  if (l.all_to_all == "allgather_a2a") return model::RowExchange::staged;
-  return model::RowExchange::rows;
-}
-
 template <class Reader>
 void read(const Setting& s, const Reader& reader) {
   static const model::Kernels plain{};
@@ -27,6 +18,14 @@ void read(const Setting& s, const Reader& reader) {
 
 }  // namespace
 
+model::RowExchange row_exchange(const std::string& pattern) {
+  if (pattern == "dedup") return model::RowExchange::tokens;
+  if (pattern == "allgather") return model::RowExchange::gathered;
+  if (pattern == "halo" || pattern == "halo3" || pattern == "node_aware") return model::RowExchange::packed;
+  if (pattern == "allgather_a2a") return model::RowExchange::staged;
+  return model::RowExchange::rows;
+}
+
 model::Share rank_share(const Setting& s, const model::Kernels& kernels, double load_factor) {
   const plan::LayoutSpec& l = s.layout;
   const model::MoeSpec& m = s.model.moe;
@@ -35,7 +34,7 @@ model::Share rank_share(const Setting& s, const model::Kernels& kernels, double 
   out.sequence_parallel = l.sequence_parallel;
   out.split_tokens = l.sequence_parallel ? out.tokens / l.tp : out.tokens;
   out.tp = l.tp, out.cp = l.cp, out.ep = l.ep, out.etp = l.etp;
-  out.exchange = exchange_of(l);
+  if (l.ep > 1) out.exchange = row_exchange(l.all_to_all);
   out.tensor_beside = l.overlap.tensor, out.experts_beside = l.overlap.experts;
   if (m.num_experts > 0) {
     out.rows_sent = out.split_tokens * m.router.top_k;

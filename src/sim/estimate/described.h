@@ -1,5 +1,7 @@
 // A setting as the description of its layers sees it (model/description): what one rank of a stage has of it.
 #pragma once
+#include <string>
+
 #include "model/description/describe.h"
 #include "sim/estimate/setting.h"
 
@@ -14,6 +16,9 @@ using model::OperatorPass;
 using model::Part;
 using model::recomputes;
 using model::TapeMemory;
+
+// What a pattern of plan/all_to_all asks of a layer around it.
+model::RowExchange row_exchange(const std::string& pattern);
 
 // `load_factor`: rows of the heaviest rank over the mean; 1 where the kernels pad experts to a fixed number of rows.
 model::Share rank_share(const Setting& setting, const model::Kernels& kernels, double load_factor);

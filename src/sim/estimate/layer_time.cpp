@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/estimate/exchange_time.h"
 #include "sim/rates/implementation.h"
 
 namespace trireme::sim {
@@ -20,30 +19,45 @@ PassTime PassTime::operator*(double by) const {
           launches * by, exchanges * by, outside * by, inside * by, apart * by};
 }
 
-namespace {
-
-template <class Implementation>
-ExchangeTime exchange_of(const Operator& w, const Setting& s, const plan::AxisStrides& strides,
-                         const Implementation& rates) {
-  const model::RouterSpec& r = s.model.moe.router;
-  return rates.exchange(s.layout.all_to_all, strides.place(w.axis),
-                        {.bytes = w.message / s.execution.exchange_links,
-                         .top_k = double(r.top_k),
-                         .experts = double(s.model.moe.num_experts),
-                         .max_nodes = double(r.num_groups > 1 ? r.top_groups : r.top_k)});
+RouterShape router_of(const model::ModelSpec& spec) {
+  const model::RouterSpec& r = spec.moe.router;
+  RouterShape out{.top_k = static_cast<int>(r.top_k), .experts = static_cast<int>(spec.moe.num_experts)};
+  if (r.num_groups > 1) out.groups = static_cast<int>(r.num_groups), out.chosen_groups = static_cast<int>(r.top_groups);
+  return out;
 }
 
+namespace {
+
+// A layer's exchanges are one group's by one pattern: its table is looked up once.
+class Exchanges {
+ public:
+  Exchanges(const Setting& setting, const plan::AxisStrides& strides, const Rates& rates)
+      : s_(setting), strides_(strides), rates_(rates) {}
+  ExchangeTime time_of(const Operator& w) {
+    if (!table_) table_ = &rates_.exchange_table(s_.layout.all_to_all, strides_.place(w.axis), router_of(s_.model));
+    return table_->at(w.message / s_.execution.exchange_links);
+  }
+
+ private:
+  const Setting& s_;
+  const plan::AxisStrides& strides_;
+  const Rates& rates_;
+  const ExchangeTable* table_ = nullptr;
+};
+
 template <class Implementation>
-double seconds_of(const Operator& w, const Setting& s, const plan::AxisStrides& strides, const Implementation& rates) {
+double seconds_of(const Operator& w, const plan::AxisStrides& strides, const Implementation& rates,
+                  Exchanges& exchanges) {
   if (w.kind != OperatorKind::collective) return rates.operator_s(w);
-  if (w.collective == CollectiveKind::exchange) return exchange_of(w, s, strides, rates).alone_s;
+  if (w.collective == CollectiveKind::exchange) return exchanges.time_of(w).alone_s;
   return rates.collective_s(w.collective, strides.place(w.axis), w.message);
 }
 
 }  // namespace
 
-double price(const Operator& w, const Setting& s, const plan::AxisStrides& strides, const Rates& rates) {
-  return seconds_of(w, s, strides, rates);
+double seconds_alone(const Operator& w, const Setting& s, const plan::AxisStrides& strides, const Rates& rates) {
+  Exchanges exchanges(s, strides, rates);
+  return seconds_of(w, strides, rates, exchanges);
 }
 
 namespace {
@@ -59,25 +73,20 @@ bool captured(Graphs graphs, Part part) {
          part == Part::router;
 }
 
-}  // namespace
-
-LayerTime layer_time(const OperatorList& works, const Setting& s, const Rates& rates, plan::RecomputeSet recompute,
-                     bool moe) {
+template <class Implementation>
+LayerTime time_of(const OperatorList& works, const Setting& s, const Implementation& rates, plan::RecomputeSet recompute,
+                  bool moe) {
   LayerTime out;
   const plan::AxisStrides strides = plan::mesh_of(s.layout).strides();
+  Exchanges exchanges(s, strides, rates);
   for (const Operator& w : works) {
     PassTime t;
     double seconds = 0;
-    if (w.kind == OperatorKind::collective && w.beside && w.part == Part::exchange) {
-      // A gather of whole tokens takes the links of all levels on its way.
-      ExchangeTime e;
-      if (w.collective == CollectiveKind::exchange)
-        e = exchange_of(w, s, strides, rates);
-      else
-        e.alone_s = e.outside_s = seconds_of(w, s, strides, rates);
+    if (w.kind == OperatorKind::collective && w.collective == CollectiveKind::exchange && w.beside) {
+      const ExchangeTime e = exchanges.time_of(w);
       t.exchanges = e.alone_s, t.outside = e.outside_s, t.inside = e.inside_s;
     } else {
-      seconds = seconds_of(w, s, strides, rates);
+      seconds = seconds_of(w, strides, rates, exchanges);
     }
     switch (w.kind) {
       case OperatorKind::matmul:
@@ -109,6 +118,13 @@ LayerTime layer_time(const OperatorList& works, const Setting& s, const Rates& r
       out.recompute += t * alternate_share;
   }
   return out;
+}
+
+}  // namespace
+
+LayerTime layer_time(const OperatorList& works, const Setting& s, const Rates& rates, plan::RecomputeSet recompute,
+                     bool moe) {
+  return with_implementation(rates, [&](const auto& known) { return time_of(works, s, known, recompute, moe); });
 }
 
 namespace {

@@ -30,8 +30,12 @@ struct LayerTime {
   PassTime recompute;  // forward works that the backward repeats
 };
 
+// What of a model's router an exchange depends on.
+RouterShape router_of(const model::ModelSpec& spec);
+
 // Seconds of one work alone, without the gap before it. `strides`: of the setting's layout.
-double price(const Operator& work, const Setting& setting, const plan::AxisStrides& strides, const Rates& rates);
+double seconds_alone(const Operator& work, const Setting& setting, const plan::AxisStrides& strides,
+                     const Rates& rates);
 
 // `recompute`: the parts to repeat; empty: none. `moe`: whether it is an MoE layer.
 LayerTime layer_time(const OperatorList& works, const Setting& setting, const Rates& rates,

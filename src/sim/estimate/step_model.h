@@ -47,6 +47,7 @@ struct EstimateTerm {
   std::string what;
   double seconds = 0;  // a step, all micro-batches
   std::string source;
+  std::string formula;  // where docs/ has it: "price.md#matmul"
 };
 TRIREME_JSON(EstimateTerm)
 

@@ -63,6 +63,7 @@ class Evaluation {
     most[port] = std::max(top(total_.port_out), top(total_.port_in));
     most[card] = std::max(top(total_.card_out), top(total_.card_in));
     most[uplink] = std::max(top(total_.uplink_out), top(total_.uplink_in));
+    out.inside_s = most[port], out.outside_s = std::max(most[card], most[uplink]);
     const auto busiest = std::max_element(most.begin(), most.end());
     out.busiest = latency_ > *busiest ? "latency" : kind_names[static_cast<std::size_t>(busiest - most.begin())];
     out.seconds = std::max(out.seconds, *busiest);

@@ -40,6 +40,8 @@ struct Fabric {
   double uplink_bytes_per_s = 0;  // of all that leaves a group of nodes, each way; 0: no limit of its own
   Trunks trunks = Trunks::together;
   int num_trunks = 1;  // of by_destination
+  // Phases hand rows on as they come, in pieces, as one kernel's (DeepEP) or a ring's do: none waits for the one before.
+  bool streamed = false;
   // Measured while all talk, with what hosts add to the wires: priced by crowd_time.
   bool crowded() const { return node.alone_bytes_per_s > 0 || group.alone_bytes_per_s > 0; }
   const Wire& wire(plan::Reach reach) const {

@@ -24,6 +24,7 @@ class FabricLinks {
 
   int size() const { return static_cast<int>(seconds_per_byte_.size()); }
   double seconds_per_byte(int link) const { return seconds_per_byte_[static_cast<std::size_t>(link)]; }
+  int first_card() const { return cards_; }  // ports come before
   const char* name(int link) const;  // "node port", "network card", "uplink"
   int folded(int member) const { return member < period_ ? member : member % period_; }
   LinkPath path(int from, int to) const;

@@ -13,9 +13,10 @@ namespace {
 
 class Events {
  public:
-  Events(const plan::Pattern& pattern, const PatternFlows& flows)
+  Events(const plan::Pattern& pattern, const PatternFlows& flows, double row_bytes)
       : pattern_(pattern),
         flows_(flows),
+        row_bytes_(row_bytes),
         links_(flows.links().size()),
         states_(flows.flows().size()),
         free_s_(static_cast<std::size_t>(flows.period()), 0),
@@ -123,7 +124,7 @@ class Events {
     const Flow& fl = flow(f);
     const LinkPath path = flows_.links().path(fl.from, fl.to);
     state(f).links_left = static_cast<signed char>(path.count);
-    for (const int link : path) links_.add(now_, link, fl.bytes * flows_.links().seconds_per_byte(link), f);
+    for (const int link : path) links_.add(now_, link, fl.rows * row_bytes_ * flows_.links().seconds_per_byte(link), f);
   }
 
   void finish(int f) {
@@ -140,6 +141,7 @@ class Events {
 
   const plan::Pattern& pattern_;
   const PatternFlows& flows_;
+  double row_bytes_;
   SharedLinks links_;
   std::vector<State> states_;
   std::vector<double> free_s_;  // from when a member's thread is
@@ -152,11 +154,11 @@ class Events {
 
 }  // namespace
 
-std::vector<PhaseSpan> times_by_events(const plan::Pattern& pattern, const PatternFlows& flows) {
-  return Events(pattern, flows).run();
+std::vector<PhaseSpan> times_by_events(const plan::Pattern& pattern, const PatternFlows& flows, double row_bytes) {
+  return Events(pattern, flows, row_bytes).run();
 }
 
-PhaseSpan time_of_one_phase(const PatternFlows& flows) {
+PhaseSpan time_of_one_phase(const PatternFlows& flows, double row_bytes) {
   std::vector<std::vector<double>> post_s(static_cast<std::size_t>(flows.period()));
   for (int m = 0; m < flows.period(); ++m) {
     double free = 0;
@@ -174,7 +176,7 @@ PhaseSpan time_of_one_phase(const PatternFlows& flows) {
     const double release = std::max(posted(flows.sender(flow), flow.send), posted(flows.receiver(flow), flow.receive)) +
                            flows.latency_s(flow);
     for (const int link : flows.links().path(flow.from, flow.to))
-      wanted[static_cast<std::size_t>(link)].push_back({release, flow.bytes * flows.links().seconds_per_byte(link)});
+      wanted[static_cast<std::size_t>(link)].push_back({release, flow.rows * row_bytes * flows.links().seconds_per_byte(link)});
   }
   PhaseSpan span;
   for (auto& of_link : wanted) {

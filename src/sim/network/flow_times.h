@@ -16,10 +16,10 @@ struct PhaseSpan {
 // (of several, those that others wait for first), posts its steps one after another, in a bounded phase each when the
 // oldest has ended, and a message is under way, after its latency, when both ends have posted it. O(n log n) in the
 // messages.
-std::vector<PhaseSpan> times_by_events(const plan::Pattern& pattern, const PatternFlows& flows);
+std::vector<PhaseSpan> times_by_events(const plan::Pattern& pattern, const PatternFlows& flows, double row_bytes);
 
 // Of a pattern of one phase without a bound, where nothing waits for a message: each link by itself, linear in the
 // messages.
-PhaseSpan time_of_one_phase(const PatternFlows& flows);
+PhaseSpan time_of_one_phase(const PatternFlows& flows, double row_bytes);
 
 }  // namespace trireme::sim

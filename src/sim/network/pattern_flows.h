@@ -1,4 +1,4 @@
-// A pattern's messages on a fabric: how many bytes, over which links, and who posts them in which step. A member posts
+// A pattern's messages on a fabric: how many rows, over which links, and who posts them in which step. A member posts
 // the messages of a phase in steps, a receive and a send in each, half a message's own time for either.
 #pragma once
 #include <vector>
@@ -15,7 +15,7 @@ struct Flow {
   int from = 0, to = 0;       // members
   int send = 0, receive = 0;  // steps of the sender and of the receiver
   int phase = 0;
-  double bytes = 0;
+  double rows = 0;
 };
 
 // What a member does in a phase.
@@ -30,7 +30,7 @@ class PatternFlows {
  public:
   // Members are folded onto the first `period`, those that the pattern has senders for.
   PatternFlows(const plan::Pattern& pattern, const plan::NodeShape& shape, const Fabric& fabric,
-               const plan::RowCounts& counts, double row_bytes, int period);
+               const plan::RowCounts& counts, int period);
 
   const std::vector<Flow>& flows() const { return flows_; }
   const FabricLinks& links() const { return links_; }
@@ -47,17 +47,22 @@ class PatternFlows {
     const char* name = "";
     double seconds = 0;
   };
-  Load busiest() const;
+  Load busiest(double row_bytes) const;
+  // The same of links on nodes and of those off them.
+  double inside_s(double row_bytes) const { return busiest_link(row_bytes, 0, links_.first_card()).seconds; }
+  double outside_s(double row_bytes) const { return busiest_link(row_bytes, links_.first_card(), links_.size()).seconds; }
 
  private:
+  Load busiest_link(double row_bytes, int first, int last) const;
   void add(const plan::Transfer& transfer, int phase, bool bounded, const plan::Pattern& pattern,
-           const plan::RowCounts& counts, double row_bytes);
+           const plan::RowCounts& counts);
 
   const plan::NodeShape& shape_;
   const Fabric& fabric_;
   FabricLinks links_;
   int period_;
   std::vector<Flow> flows_;
+  std::vector<double> rows_of_link_;
   std::vector<std::vector<Steps>> steps_;  // by phase and member
 };
 

@@ -5,6 +5,7 @@
 // when the oldest has ended. Against max-min fair sharing the one thing left out is that a flow which another link
 // holds up leaves its part to others.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "plan/all_to_all/pattern.h"
 #include "plan/all_to_all/row_counts.h"
 #include "sim/network/fabric.h"
+#include "sim/network/pattern_flows.h"
 
 namespace trireme::sim {
 
@@ -25,6 +27,7 @@ struct PatternTime {
   std::vector<PhaseTime> phases;
   std::string busiest;  // "network card", "node port", "messages" (a member's own time) or "uplink": the most work;
                         // "latency" where that is less than half of the time
+  double inside_s = 0, outside_s = 0;  // of the busiest member's port on its node; of the busiest card or uplink
 };
 
 // Any counts, any shape. Linear in the parcels, n log n in the messages; linear where one phase has no bound.
@@ -32,7 +35,25 @@ PatternTime pattern_time(const plan::Pattern& pattern, const plan::NodeShape& sh
                          const plan::RowCounts& counts, double row_bytes);
 
 // Counts that are the same for all members, by generator's name: where the shape is even, one node's (or group's)
-// members stand for all, exactly. The links are those of that node or group.
+// members stand for all, exactly. The links are those of that node or group. The messages are made once, for any rows.
+class BalancedPattern {
+ public:
+  BalancedPattern(const std::string& pattern, const plan::NodeShape& shape, const Fabric& fabric,
+                  const plan::UniformRouting& counts, int in_flight = 8);
+  BalancedPattern(const BalancedPattern&) = delete;
+  BalancedPattern& operator=(const BalancedPattern&) = delete;
+  PatternTime at(double row_bytes) const;
+
+ private:
+  plan::NodeShape shape_;
+  Fabric fabric_;
+  plan::UniformRouting counts_;
+  int period_;
+  plan::Pattern pattern_;
+  std::optional<PatternFlows> flows_;  // where messages are followed
+};
+
+// Of one size of rows.
 PatternTime balanced_time(const std::string& pattern, const plan::NodeShape& shape, const Fabric& fabric,
                           const plan::UniformRouting& counts, double row_bytes, int in_flight = 8);
 

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "base/errors.h"
-#include "sim/network/pattern_time.h"
 
 namespace trireme::sim {
 
@@ -12,11 +11,12 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
-ProbedRates::ProbedRates(const platform::PlatformSpec& platform, DType dtype, int threads, int ranks_per_host)
-    : Rates(Kind::probed), platform_(platform), curves_(platform_.device, dtype, threads), network_(platform_) {
+ProbedRates::ProbedRates(const platform::PlatformSpec& platform, DType dtype, int threads, int ranks_per_host,
+                         double slow_down)
+    : Rates(Kind::probed), platform_(platform), curves_(platform_.device, dtype, threads), network_(platform_), slow_down_(slow_down) {
   const platform::Device& device = platform_.device;
   // A framework call takes a CPU's own time; the host of an accelerator launches ahead of it.
-  (device.kind == "cpu" ? fixed_.operation_s : fixed_.launch_s) = device.launch_s;
+  (device.kind == "cpu" ? fixed_.operation_s : fixed_.launch_s) = device.launch_s * slow_down;
   fixed_.overlap = std::clamp(1 - platform_.framework.communication_core_share, 0.0, 1.0);
   fixed_.peak_flops_per_s = curves_.peak().value;
   for (const platform::MemoryCurve& c : device.memory)
@@ -36,20 +36,20 @@ double ProbedRates::operator_s(const Operator& op) const {
   if (op.kind == OperatorKind::memory) {
     if (op.bytes <= 0) return 0;
     const double a_call = at_least_one(op.bytes / at_least_one(op.launches));
-    return op.bytes / curves_.memory(platform::MemoryUse::elementwise, a_call).value;
+    return slow_down_ * op.bytes / curves_.memory(platform::MemoryUse::elementwise, a_call).value;
   }
   if (op.flops <= 0) return 0;
   const double m = at_least_one(op.m), n = at_least_one(op.n), k = at_least_one(op.k);
   if (op.kind == OperatorKind::attention)
-    return op.flops / curves_
+    return slow_down_ * op.flops / curves_
                           .attention(at_least_one(op.sequence), at_least_one(op.heads), at_least_one(op.head_dim),
                                      op.pass != OperatorPass::forward)
                           .value;
-  return op.flops / (op.groups > 1 ? curves_.grouped_gemm(m, n, k, op.groups) : curves_.gemm(m, n, k)).value;
+  return slow_down_ * op.flops / (op.groups > 1 ? curves_.grouped_gemm(m, n, k, op.groups) : curves_.gemm(m, n, k)).value;
 }
 
 double ProbedRates::memory_s(platform::MemoryUse use, double bytes) const {
-  return bytes / curves_.memory(use, std::max(bytes, 1.0)).value;
+  return slow_down_ * bytes / curves_.memory(use, std::max(bytes, 1.0)).value;
 }
 
 double ProbedRates::collective_s(CollectiveKind kind, const GroupPlace& group, double bytes) const {
@@ -70,14 +70,6 @@ double ProbedRates::collective_s(CollectiveKind kind, const GroupPlace& group, d
   }
   TRIREME_CHECK(false, "an exchange without its pattern");
   return 0;
-}
-
-ExchangeTime ProbedRates::exchange(const std::string& pattern, const GroupPlace& group, const Rows& rows) const {
-  if (group.size <= 1) return {};
-  const plan::NodeShape shape = shape_of(group);
-  const plan::UniformRouting routing(shape.size(), 1, static_cast<int>(rows.experts), static_cast<int>(rows.top_k));
-  const PatternTime time = balanced_time(pattern, shape, fabric(shape, group.stride), routing, rows.bytes / rows.top_k);
-  return {.alone_s = time.seconds, .outside_s = leaves_node(group) ? time.seconds : 0, .inside_s = time.seconds};
 }
 
 Fabric ProbedRates::fabric(const plan::NodeShape& shape, double) const { return fabric_of(platform_, shape); }

@@ -3,14 +3,19 @@
 //
 // Seconds of a device (or of a rank, on a host whose ranks share cores) while nothing else disturbs it.
 #pragma once
+#include <compare>
+#include <map>
+#include <memory>
+#include <shared_mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "platform/platform_spec.h"
 #include "sim/estimate/collective_time.h"
-#include "sim/estimate/exchange_time.h"
 #include "sim/estimate/described.h"
 #include "sim/network/fabric.h"
+#include "sim/rates/exchange_table.h"
 
 namespace trireme::sim {
 
@@ -47,14 +52,15 @@ class Rates {
   virtual double memory_s(platform::MemoryUse use, double bytes) const = 0;
   // bytes as of Operator::message; exchanges are priced by their pattern on `fabric`.
   virtual double collective_s(CollectiveKind kind, const GroupPlace& group, double bytes) const = 0;
-  // Of an expert exchange by a pattern of plan/all_to_all.
-  virtual ExchangeTime exchange(const std::string& pattern, const GroupPlace& group, const Rows& rows) const = 0;
   // What messages of a group meet whose members are `stride` devices apart. ConfigError where a link is missing.
   virtual Fabric fabric(const plan::NodeShape& shape, double stride) const = 0;
   // Of a whole segment over the sum of its operators.
   virtual double segment_factor(const SegmentOfRank& of) const = 0;
 
   Kind kind() const { return kind_; }
+  // An expert exchange of a group by a pattern of plan/all_to_all, tabulated when first asked for; kept as long as the rates.
+  const ExchangeTable& exchange_table(const std::string& pattern, const GroupPlace& group, const RouterShape& router) const;
+
   const FixedRates& fixed() const { return fixed_; }
   const std::vector<UnitLevel>& units() const { return units_; }
   const UnitLevel& node() const;  // the last level inside of nodes
@@ -76,6 +82,18 @@ class Rates {
   std::string origin_;
   bool measured_ = false, has_node_all_to_all_ = false;
   std::vector<std::string> notes_;
+
+ private:
+  struct TableKey {
+    std::string pattern;
+    double size, stride, runs, run_stride;
+    RouterShape router;
+    auto operator<=>(const TableKey&) const = default;
+  };
+  std::unique_ptr<const ExchangeTable> make_exchange_table(const std::string& pattern, const GroupPlace& group,
+                                                           const RouterShape& router) const;
+  mutable std::shared_mutex tables_mutex_;
+  mutable std::map<TableKey, std::unique_ptr<const ExchangeTable>> tables_;
 };
 
 }  // namespace trireme::sim

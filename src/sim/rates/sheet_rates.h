@@ -30,12 +30,9 @@ class SheetRates final : public Rates {
   }
   double memory_s(platform::MemoryUse, double bytes) const override { return bytes / machine_.memory_bytes; }
   double collective_s(CollectiveKind kind, const GroupPlace& group, double bytes) const override;
-  ExchangeTime exchange(const std::string& pattern, const GroupPlace& group, const Rows& rows) const override {
-    return exchange_time(pattern, machine_, group, rows);
-  }
   // A node is the last level inside of one, with a member's share of every link while all devices send. Data sheets give
   // no time for a message: eight are under way at a time (as plan::PatternOptions has it), and inside of a node a
-  // member reaches all others in as many turns as a tree has levels.
+  // member reaches all others in as many turns as a tree has levels. Exchanges that deduplicate or gather are streamed.
   Fabric fabric(const plan::NodeShape& shape, double stride) const override;
   double segment_factor(const SegmentOfRank&) const override { return 1; }
 

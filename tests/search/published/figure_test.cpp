@@ -117,7 +117,7 @@ TEST(Figure, RefusesWhatHasNoPrice) {
     }
     return "no error";
   };
-  EXPECT_THAT(error({"layout.all_to_all=bruck"}), HasSubstr("layout.all_to_all"));
+  EXPECT_THAT(error({"layout.all_to_all=ring"}), HasSubstr("layout.all_to_all"));
   EXPECT_THAT(error({"published.devices=500"}), HasSubstr("does not make up 500 devices"));
 }
 
