@@ -6,7 +6,9 @@
     trireme validate memory_and_time.csv --json > memory_and_time.json
     trireme validate single_node_gpt_a100.csv --json > single_node.json
     trireme calibrate throughput.csv --json > calibration.json
-    scripts/time_errors.py throughput.json uncalibrated.json memory_and_time.json single_node.json calibration.json
+    scripts/time_errors.py throughput.json uncalibrated.json memory_and_time.json single_node.json calibration.json [apart.json]
+
+Rows that nothing was fitted to are kept in a table of their own (apart.csv), so that their errors stand apart.
 """
 import collections
 import json
@@ -67,13 +69,15 @@ def skipped(files):
     return ["| not predicted because | rows |", "|---|---|"] + [f"| {reason} | {n} |" for reason, n in count.most_common()] + [""]
 
 
-def page(throughput, uncalibrated, memory_and_time, single, calibration):
+def page(throughput, uncalibrated, memory_and_time, single, calibration, apart=None):
     out = ["### Sums", "", "| rows | n | MAPE | median | constant MFU |", "|---|---|---|---|---|"]
     out.append(summary_line("`throughput.csv`, calibrated", throughput["time"]))
     out.append(summary_line("`throughput.csv`, rows without any assumption", throughput["without_assumptions"]))
     out.append(summary_line("`throughput.csv`, uncalibrated", uncalibrated["time"]))
     out.append(summary_line("`memory_and_time.csv`, times", memory_and_time["time"]))
     out.append(summary_line("`single_node_gpt_a100.csv` (not fitted to)", single["time"]))
+    if apart:
+        out.append(summary_line("rows that came after the fit (not fitted to)", apart["time"]))
     out += ["", "### Held out", "", "Mean / median of |predicted / measured - 1|.", ""] + held_out(calibration)
     out += ["### By stack, device and model", ""]
     out += groups("stack", throughput["by_stack"]) + groups("device", throughput["by_device"]) + groups("model", throughput["by_model"])
@@ -81,11 +85,14 @@ def page(throughput, uncalibrated, memory_and_time, single, calibration):
     out += competing(throughput["groups"])
     out += ["### Not predicted", ""] + skipped([throughput, memory_and_time])
     out += ["### Rows", "", "A star marks a row that rests on an assumption.", ""] + rows_table(throughput["rows"])
+    if apart:
+        out += ["### Rows that came after the fit", ""] + groups("stack", apart["by_stack"]) + groups("model", apart["by_model"])
+        out += competing(apart["groups"]) + rows_table(apart["rows"])
     return "\n".join(out)
 
 
 def main():
-    if len(sys.argv) != 6:
+    if len(sys.argv) not in (6, 7):
         sys.exit(__doc__)
     text = page(*(json.loads(pathlib.Path(p).read_text()) for p in sys.argv[1:]))
     target = pathlib.Path(__file__).resolve().parent.parent / "docs" / "validation.md"
