@@ -100,7 +100,7 @@ std::string time_text(const LayoutAnswer& a, bool explain) {
     std::stable_sort(list.begin(), list.end(), [](const auto& x, const auto& y) { return x.seconds > y.seconds; });
     if (list.size() > 12) list.resize(12);
   }
-  for (const sim::EstimateTerm& term : list) terms.add({term.what, fmt::format("{:.4f}", term.seconds), term.source + "; " + term.formula});
+  for (const sim::EstimateTerm& term : list) terms.add({term.what, fmt::format("{:.4f}", term.seconds), fmt::format("{}; {}", term.source, term.formula)});
   out += "\n" + terms.text();
   if (!explain) return out;
   TextTable rates({"priced with", "value", "from"}, true);

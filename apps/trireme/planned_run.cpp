@@ -19,7 +19,7 @@ report::PlanView view_of(const RunPlan& p, const platform::PlatformSpec& platfor
 
 std::string terms_text(const sim::Priced& priced) {
   report::TextTable table({"price", "value", "from"}, /*last_left=*/true);
-  for (const sim::Term& t : priced.terms) table.add({t.what, report::show_seconds(t.seconds), t.formula.empty() ? t.source : t.source + "; " + t.formula});
+  for (const sim::Term& t : priced.terms) table.add({t.what, report::show_seconds(t.seconds), t.formula.empty() ? t.source : fmt::format("{}; {}", t.source, t.formula)});
   std::string out = "\nWhat each action's price consists of\n" + table.text();
   if (priced.threads > 0) out += fmt::format("  {} threads a rank\n", priced.threads);
   return out;

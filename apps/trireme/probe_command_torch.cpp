@@ -139,9 +139,11 @@ void add_segments(platform::PlatformSpec& p, const plan::RunSpec& run, const std
                   const nn::ProbeOptions& probe) {
   const sim::ProbedRates rates(p, run.device.dtype, threads, 0);
   platform::SegmentTable table{.dtype = run.device.dtype, .threads = threads, .source = Source::measured, .model = run.model.name};
-  for (const model::SegmentShape& shape : shapes) {
+  const std::vector<nn::ShapeSamples> samples = nn::probe_segments(run.model, shapes, probe);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const model::SegmentShape& shape = shapes[i];
     double forward_s = 0, backward_s = 0;
-    for (const nn::SegmentSample& s : nn::probe_segments(run.model, shape, probe)) {
+    for (const nn::SegmentSample& s : samples[i].segments) {
       forward_s += s.forward_s, backward_s += s.backward_s;
       for (const auto& [pass, seconds] : {std::pair{model::Pass::forward, s.forward_s}, {model::Pass::backward, s.backward_s}}) {
         const double sum = sim::operators_time(model::operators(run.model, s.segment, s.layer, pass, shape), rates).value;
@@ -152,6 +154,7 @@ void add_segments(platform::PlatformSpec& p, const plan::RunSpec& run, const std
         table.tokens.push_back(static_cast<double>(shape.tokens()));
         table.experts.push_back(std::max(1, shape.local_experts));
         table.factor.push_back(seconds / sum);
+        table.load_cv.push_back(samples[i].load_cv);
       }
     }
     probe.progress(fmt::format("segments of {} tokens, {} experts a rank: one of each takes {:.2f} ms forward, {:.2f} ms backward", shape.tokens(),

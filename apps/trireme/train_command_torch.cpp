@@ -24,6 +24,8 @@ void run(const Options& o, Context& context) {
                                 : o.resume_if_any ? train::Resume::if_any
                                                   : train::Resume::never,
                       .json = o.json};
+  // The run's folder names it, for `trireme report`.
+  if (!o.platform.empty()) options.run.platform = std::filesystem::absolute(o.platform).lexically_normal();
   if (launched) {
     if (o.ranks > 0 && o.ranks != env.world)
       throw ConfigError({.key = "--ranks", .value = std::to_string(o.ranks),

@@ -118,6 +118,12 @@ class Page(unittest.TestCase):
             self.assertIn("](lines.svg)", once)
             page.put_section(docs, found, picture)
             self.assertEqual(docs.read_text(), once)
+            # The clusters' has a place of its own, and leaves this one.
+            for _ in range(2):
+                page.put_section(docs, found, picture, of_cluster=True)
+                self.assertEqual([docs.read_text().count(heading + "\n") for heading in (page.HEADING, page.CLUSTER_HEADING)], [1, 1])
+                page.put_section(docs, found, picture)
+            self.assertLess(docs.read_text().index(page.CLUSTER_HEADING), docs.read_text().index("## Limits"))
 
 
 if __name__ == "__main__":

@@ -101,6 +101,14 @@ void DeviceCurves::take_segments(const SegmentTable& table, int threads) {
     p.factor.push_back(table.factor[i]);
   }
   for (const auto& [name, p] : points) segments_[name] = LogSurface(p.at, p.factor);
+  // Of one size the mean of all shapes that were measured.
+  std::map<double, std::pair<double, int>> by_tokens;
+  for (std::size_t i = 0; i < table.load_cv.size() && i < table.tokens.size(); ++i)
+    if (table.load_cv[i] > 0) by_tokens[table.tokens[i]].first += table.load_cv[i], ++by_tokens[table.tokens[i]].second;
+  if (by_tokens.empty()) return;
+  std::vector<double> tokens, cv;
+  for (const auto& [at, of] : by_tokens) tokens.push_back(at), cv.push_back(of.first / of.second);
+  load_cv_ = LogSurface({tokens}, cv);
 }
 
 FlopsPerSecond DeviceCurves::gemm(double m, double n, double k) const {
@@ -124,6 +132,10 @@ double DeviceCurves::segment_factor(const std::string& segment, const std::strin
     return at->second.at({std::max(tokens, 1.0), std::max(experts, 1.0)});
   // Where a platform file or a model knows no shared expert by itself, `experts` computes alike (or it was a part of them).
   return segment == "shared" ? segment_factor("experts", layer, pass, tokens, experts) : 1;
+}
+
+double DeviceCurves::load_cv(double tokens) const {
+  return load_cv_.empty() ? 0 : load_cv_.at({std::max(tokens, 1.0)});
 }
 
 BytesPerSecond DeviceCurves::memory(MemoryUse use, double bytes) const {

@@ -27,6 +27,8 @@ class DeviceCurves {
   // else 1.
   double segment_factor(const std::string& segment, const std::string& layer, const std::string& pass, double tokens,
                         double experts) const;
+  // Of rows by expert of a micro-batch of so many tokens, standard deviation over mean: where the routers' start was measured.
+  double load_cv(double tokens) const;
   Seconds launch() const { return launch_; }
   FlopsPerSecond peak() const { return peak_; }  // of the whole device
 
@@ -46,6 +48,7 @@ class DeviceCurves {
   Scaled gemm_, grouped_gemm_, attention_forward_, attention_backward_;
   Scaled memory_[3];
   std::map<std::array<std::string, 3>, LogSurface> segments_;  // by segment, layer, pass; of the nearest thread count
+  LogSurface load_cv_;  // by tokens
   Seconds launch_;
   FlopsPerSecond peak_;
   bool measured_ = true;

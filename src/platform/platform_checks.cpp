@@ -82,6 +82,10 @@ void check(const PlatformSpec& p, const std::string& file_name) {
     c.columns(table, {{"factor", &t.factor}});
     if (!t.tokens.empty() || !t.experts.empty())
       c.columns(table, {{"factor", &t.factor}, {"tokens", &t.tokens}, {"experts", &t.experts}});
+    if (!t.load_cv.empty() && t.load_cv.size() != t.factor.size())
+      c.fail(table + ".load_cv", fmt::format("{} values", t.load_cv.size()), fmt::format("as many values as factor ({})", t.factor.size()));
+    for (const double cv : t.load_cv)
+      if (!(cv >= 0)) c.fail(table + ".load_cv", fmt::format("{}", cv), "at least 0");
     for (const auto& [name, words] : {std::pair{"segment", &t.segment}, {"layer", &t.layer}, {"pass", &t.pass}})
       if (words->size() != t.factor.size())
         c.fail(fmt::format("{}.{}", table, name), fmt::format("{} values", words->size()),

@@ -72,7 +72,7 @@ Device read_device(ConfigTable t) {
                           .model = c.string_or("model", ""), .segment = c.strings_or("segment", {}),
                           .layer = c.strings_or("layer", {}), .pass = c.strings_or("pass", {}),
                           .tokens = column_or_none(c, "tokens"), .experts = column_or_none(c, "experts"),
-                          .factor = column(c, "factor")});
+                          .factor = column(c, "factor"), .load_cv = column_or_none(c, "load_cv")});
   return d;
 }
 
@@ -278,6 +278,7 @@ std::string to_toml(const PlatformSpec& p) {
                        words(c.layer), words(c.pass));
     if (!c.tokens.empty()) out += fmt::format("tokens = {}\nexperts = {}\n", list(c.tokens), list(c.experts));
     out += fmt::format("factor = {}\n", list(c.factor));
+    if (!c.load_cv.empty()) out += fmt::format("load_cv = {}\n", list(c.load_cv));
   }
   out += fmt::format("\n[host]\ncores = {}\nmemory_GiB = {:.6g}\nranks = {}\n", p.host.cores, p.host.memory_bytes / GiB,
                      p.host.ranks);

@@ -75,6 +75,7 @@ struct SegmentTable {
   std::vector<std::string> segment, layer, pass;
   std::vector<double> tokens, experts;
   std::vector<double> factor;
+  std::vector<double> load_cv;  // of rows by expert: how uneven the model's routers are to begin with; or empty
   bool operator==(const SegmentTable&) const = default;
 };
 

@@ -19,7 +19,7 @@ TRIREME_DEFINE_JSON(AttentionCurve, dtype, threads, source, sequence, heads, hea
                     backward_flops_per_s)
 TRIREME_DEFINE_JSON(MemoryCurve, use, threads, source, bytes, bytes_per_s)
 TRIREME_DEFINE_JSON_WITH_DEFAULT(SegmentTable, dtype, threads, source, model, segment, layer, pass, tokens, experts,
-                                 factor)
+                                 factor, load_cv)
 TRIREME_DEFINE_JSON(Device, name, kind, memory_bytes, launch_s, launch_source, peaks, gemm, grouped_gemm, attention,
                     memory, segments)
 TRIREME_DEFINE_JSON_WITH_DEFAULT(BusyTable, threads, source, ranks, slow_down, hand_over_s, noise)

@@ -16,10 +16,13 @@ std::vector<std::vector<double>> load_scale(const plan::Plan& plan, const plan::
                                             const Rates& rates, int threads,
                                             const std::vector<plan::MeasuredRank>& measured) {
   const model::SegmentShape balanced = segment_shape(run, plan.mesh, threads);
+  std::map<std::pair<plan::Pass, std::int64_t>, double> known;  // routed layers are alike
   const auto price = [&](const Action& a, double rows) {
     model::SegmentShape shape = balanced;
     shape.rows_received = std::llround(rows);
-    return operators_time(model::operators(run.model, a.segment, a.layer, a.pass, shape), rates).value;
+    const auto [at, fresh] = known.try_emplace({a.pass, shape.rows_received}, 0);
+    if (fresh) at->second = operators_time(model::operators(run.model, a.segment, a.layer, a.pass, shape), rates).value;
+    return at->second;
   };
   std::vector<std::vector<double>> out;
   for (int rank = 0; rank < plan.mesh.world(); ++rank)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 #include "sim/exchange_phases.h"
 #include "sim/memory_cost.h"
 #include "sim/price.h"
+#include "sim/sampled_load.h"
 
 namespace trireme::sim {
 
@@ -31,11 +33,14 @@ SimulateOptions simulate_options(const plan::RunSpec& run, const platform::Platf
 
 namespace {
 
-SimResult median_sample(const plan::Plan& plan, const plan::Costs& costs, SimulateOptions options) {
-  const int samples = options.noise ? num_noise_samples : 1;
+// `load_of`: where expert rows are drawn, the scale of all ranks for a seed.
+SimResult median_sample(const plan::Plan& plan, const plan::Costs& costs, SimulateOptions options,
+                        const std::function<std::vector<std::vector<double>>(std::uint64_t)>& load_of) {
+  const int samples = options.noise || load_of ? num_noise_samples : 1;
   std::vector<SimResult> results;
   for (int i = 0; i < samples; ++i) {
     options.seed = static_cast<std::uint64_t>(i);
+    if (load_of) options.scale = load_of(options.seed);
     results.push_back(simulate(plan, costs, options));
   }
   const auto middle = results.begin() + samples / 2;
@@ -71,7 +76,16 @@ Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platfo
     out.priced.notes.push_back(fmt::format("busy ranks: measured with {} threads a rank, this run has {}: `trireme probe` with its ranks "
                                            "tells how they slow one another down",
                                            options.busy->threads, options.threads));
-  out.result = median_sample(plan, out.priced.costs, options);
+  std::function<std::vector<std::vector<double>>(std::uint64_t)> load_of;
+  const double group_tokens = static_cast<double>(run.batch.micro_batch * run.batch.sequence_length * plan.mesh.ep);
+  if (const double cv = measured.empty() && options.every_rank && plan.mesh.ep > 1 ? rates->load_cv(group_tokens) : 0; cv > 0) {
+    load_of = [&, cv](std::uint64_t seed) {
+      return load_scale(plan, run, *rates, out.priced.threads, sampled_rows(plan, run, cv, seed));
+    };
+    out.priced.notes.push_back(fmt::format("experts: rows vary by {:.0f} % from one to the next, as the probe's routers had it to begin with",
+                                           100 * cv));
+  }
+  out.result = median_sample(plan, out.priced.costs, options, load_of);
   plan::Prediction& p = out.prediction;
   p.step_s = out.result.step_s;
   const double tokens = static_cast<double>(run.batch.global_batch) * run.batch.sequence_length;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 
 #include "nn/model.h"
@@ -27,6 +28,15 @@ double processor_seconds() {
 double median(std::vector<double>& values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return std::max(values[values.size() / 2], 1e-9);
+}
+
+// Standard deviation over the mean.
+double variation(const std::vector<std::int64_t>& counts) {
+  double sum = 0, squares = 0;
+  for (const std::int64_t c : counts) sum += static_cast<double>(c), squares += static_cast<double>(c) * static_cast<double>(c);
+  if (sum <= 0) return 0;
+  const double n = static_cast<double>(counts.size());
+  return std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n))) / (sum / n);
 }
 
 // A segment's place in a pass, and what its backward needs.
@@ -73,23 +83,37 @@ class SegmentWork::Prober {
     calls_ = calls();
   }
 
-  std::vector<SegmentSample> samples() {
-    const double budget_s = (o_.quick ? 0.03 : 0.12) * static_cast<double>(calls_.size());
+  // A part of `visits` equal ones.
+  void collect(int visits) {
+    const double budget_s = (o_.quick ? 0.03 : 0.12) * static_cast<double>(calls_.size()) / visits;
+    const int least = (2 + visits) / visits;
     pass();  // warm-up
-    std::vector<std::vector<double>> forward_s(calls_.size()), backward_s(calls_.size());
+    forward_s_.resize(calls_.size()), backward_s_.resize(calls_.size());
     const auto begin = Clock::now();
-    for (int i = 0; i < 3 || (since(begin) < budget_s && i < 400); ++i) {
+    for (int i = 0; i < least || (since(begin) < budget_s && i < 400); ++i) {
       pass();
       for (std::size_t c = 0; c < calls_.size(); ++c) {
         const std::size_t kind = first_alike(c);
-        forward_s[kind].push_back(lengths_[c].forward_s);
-        backward_s[kind].push_back(lengths_[c].backward_s);
+        forward_s_[kind].push_back(lengths_[c].forward_s);
+        backward_s_[kind].push_back(lengths_[c].backward_s);
       }
     }
-    std::vector<SegmentSample> out;
+  }
+
+  // Of all that was collected.
+  ShapeSamples samples() {
+    ShapeSamples out;
     for (std::size_t c = 0; c < calls_.size(); ++c)
-      if (first_alike(c) == c) out.push_back({calls_[c].segment, calls_[c].layer, median(forward_s[c]), median(backward_s[c])});
+      if (first_alike(c) == c) out.segments.push_back({calls_[c].segment, calls_[c].layer, median(forward_s_[c]), median(backward_s_[c])});
+    if (!load_cv_.empty()) out.load_cv = std::accumulate(load_cv_.begin(), load_cv_.end(), 0.0) / static_cast<double>(load_cv_.size());
     return out;
+  }
+
+  double bytes() const {
+    double elements = 2.0 * static_cast<double>(spec_.vocab_size) * spec_.hidden;
+    const Part p = part();
+    for (int layer = p.first_layer; layer < p.first_layer + p.num_layers; ++layer) elements += elements_of(layer);
+    return 8 * elements;
   }
 
   Result work(double seconds) {
@@ -161,6 +185,7 @@ class SegmentWork::Prober {
   // One micro-batch through all calls and back, each timed.
   void pass() {
     lengths_.assign(calls_.size(), {});
+    load_cv_.clear();
     Boundary at, sent;
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       SegmentCall& c = calls_[i];
@@ -182,6 +207,7 @@ class SegmentWork::Prober {
         if (!o_.device.is_cpu()) wait();
       });
       at = c.out;
+      if (c.segment == Segment::attention && c.out.routing) load_cv_.push_back(variation(c.out.routing->counts_E));
       for (const Field f : fields_written(spec_, c.segment, c.layer)) {
         at::Tensor& value = field(at, f);
         if (!value.defined()) continue;
@@ -227,11 +253,27 @@ class SegmentWork::Prober {
   at::Tensor received_RD_, received_R_, returned_RD_;
   std::vector<SegmentCall> calls_;
   std::vector<Lengths> lengths_;  // of the last pass, by call
+  std::vector<double> load_cv_;   // of the last pass, by routed layer
+  std::vector<std::vector<double>> forward_s_, backward_s_;  // by kind of call
 };
 
-std::vector<SegmentSample> probe_segments(const model::ModelSpec& spec, const model::SegmentShape& shape,
-                                          const ProbeOptions& options) {
-  return SegmentWork(spec, shape, options).samples();
+std::vector<ShapeSamples> probe_segments(const model::ModelSpec& spec, const std::vector<model::SegmentShape>& shapes,
+                                         const ProbeOptions& options) {
+  constexpr double most_bytes = 2.0 * 1024 * 1024 * 1024;
+  const int visits = options.quick ? 2 : 6;
+  std::vector<ShapeSamples> out;
+  while (out.size() < shapes.size()) {
+    std::vector<std::unique_ptr<SegmentWork::Prober>> together;
+    double bytes = 0;
+    do {
+      together.push_back(std::make_unique<SegmentWork::Prober>(spec, shapes[out.size() + together.size()], options));
+      bytes += together.back()->bytes();
+    } while (out.size() + together.size() < shapes.size() && bytes + together.back()->bytes() <= most_bytes);
+    for (int visit = 0; visit < visits; ++visit)
+      for (const auto& prober : together) prober->collect(visits);
+    for (const auto& prober : together) out.push_back(prober->samples());
+  }
+  return out;
 }
 
 SegmentWork::SegmentWork(const model::ModelSpec& spec, const model::SegmentShape& shape, const ProbeOptions& options)
@@ -239,7 +281,6 @@ SegmentWork::SegmentWork(const model::ModelSpec& spec, const model::SegmentShape
 SegmentWork::~SegmentWork() = default;
 SegmentWork::SegmentWork(SegmentWork&&) noexcept = default;
 
-std::vector<SegmentSample> SegmentWork::samples() { return prober_->samples(); }
 SegmentWork::Result SegmentWork::run(double seconds) { return prober_->work(seconds); }
 
 std::vector<double> noise_quantiles(std::vector<double> values, int n) {

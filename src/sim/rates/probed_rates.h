@@ -23,6 +23,7 @@ class ProbedRates final : public Rates {
   // network/fabric.h: of links measured while all talk, else of each link alone.
   Fabric fabric(const plan::NodeShape& shape, double stride) const override;
   double segment_factor(const SegmentOfRank& of) const override;
+  double load_cv(double tokens) const override { return curves_.load_cv(tokens); }
 
  private:
   platform::PlatformSpec platform_;

@@ -56,6 +56,8 @@ class Rates {
   virtual Fabric fabric(const plan::NodeShape& shape, double stride) const = 0;
   // Of a whole segment over the sum of its operators.
   virtual double segment_factor(const SegmentOfRank& of) const = 0;
+  // How uneven the rows of so many tokens are by expert, standard deviation over mean; 0 where nobody measured it.
+  virtual double load_cv(double tokens) const = 0;
 
   Kind kind() const { return kind_; }
   // An expert exchange of a group by a pattern of plan/all_to_all, tabulated when first asked for; kept as long as the rates.

@@ -35,6 +35,7 @@ class SheetRates final : public Rates {
   // member reaches all others in as many turns as a tree has levels. Exchanges that deduplicate or gather are streamed.
   Fabric fabric(const plan::NodeShape& shape, double stride) const override;
   double segment_factor(const SegmentOfRank&) const override { return 1; }
+  double load_cv(double) const override { return 0; }
 
   const Machine& machine() const { return machine_; }
 
