@@ -194,7 +194,7 @@ def section(found, picture):
     return f"""{HEADING}
 
 `bench/choice/run.py` trains every layout that `trireme train` executes (pp, ep, dp, schedule, micro-batch) of two small models
-and lays the measured step beside the predicted one, from a platform file that `trireme probe` wrote just before. A step is
+and lays the measured step beside the predicted one, from a platform file that `trireme probe` wrote on it. A step is
 the median of {passes_text(found)}. *Slower by* is what the choice costs against the fastest of all that was measured; *by
 a first pass* what it costs to choose by one pass of measurements, judged by the other: no prediction can be asked for less.
 *any*: the number of ranks is chosen too.
