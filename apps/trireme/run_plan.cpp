@@ -4,6 +4,7 @@
 
 #include "base/errors.h"
 #include "sim/exchange_choice.h"
+#include "sim/memory_cost.h"
 
 namespace trireme::apps {
 
@@ -42,7 +43,8 @@ RunPlan make_run_plan(const plan::RunSpec& run, plan::Mesh mesh, const platform:
   out.predicted = sim::predict(out.plan, out.run, platform, {}, options.software);
   out.predicted.prediction.patterns = std::move(patterns);
   out.stack = options.software.name;
-  out.assumptions.push_back("the kernels of trireme: what its segments compute and keep");
+  out.assumptions.push_back(fmt::format("the kernels of trireme ({}): what its segments compute and keep",
+                                        sim::runs_fused(run) ? "trireme" : "trireme_device"));
   return out;
 }
 

@@ -45,6 +45,14 @@ void each_key(AnyKernels& p, const Use& use) {
   use("router_score_bytes", p.router_score_bytes);
   use("vocabulary_multiple", p.vocabulary_multiple);
   use("vocabulary_extra", p.vocabulary_extra);
+  use("tiled", p.tiled);
+  use("permutes_by_token", p.permutes_by_token);
+  use("norm_backward_passes", p.norm_backward_passes);
+  use("router_forward_passes", p.router_forward_passes);
+  use("router_backward_passes", p.router_backward_passes);
+  use("router_loss_passes", p.router_loss_passes);
+  use("embedding_backward_passes", p.embedding_backward_passes);
+  use("attention_block_queries", p.attention_block_queries);
   use("unused_weight_gradients", p.unused_weight_gradients);
   use("gemm_workspace_bytes", p.gemm_workspace_bytes);
   use("head_gemm_workspace_bytes", p.head_gemm_workspace_bytes);

@@ -1,6 +1,7 @@
 // Kernels: how an implementation does what a model needs, as data. Which tensors stay, what libraries hold, how much is
-// fused: facts of a release, read off its source or measured. The values of each implementation, with their sources,
-// stand in configs/kernels/, which the program has inside; the defaults here are those of configs/kernels/plain.toml.
+// fused, how often memory is passed over: facts of a release, read off its source or measured. The values of each
+// implementation, with their sources, stand in configs/kernels/, which the program has inside; the defaults here are
+// those of configs/kernels/plain.toml.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -33,7 +34,8 @@ struct Kernels {
   double rotation_kept_bytes = 0;  // sines and cosines that stay: a token and element of a head
   bool routing_maps = true;       // the router's choice stays as maps by token and expert
   double routing_row_bytes = 0;   // and as numbers, for each routed row
-  bool rotated_copies = true;     // queries and keys are rotated into new tensors; the projection's output goes
+  bool rotated_copies = true;     // queries and keys are rotated into new tensors; the projection's output goes. Else
+                                  // they are rotated where they are, or where their own norms put them
   bool norm_statistics = true;    // 4 bytes a token
   bool scores_on_output = false;  // routed outputs are weighted after the combine, and stay for the scores' gradient
   bool unsorting_keeps_rows = false;  // received rows' way back keeps what it was given: the experts' outputs
@@ -49,6 +51,18 @@ struct Kernels {
   int router_score_bytes = 4;   // of a score; several such tensors stay
   int vocabulary_multiple = 1;  // rows of the vocabulary's matrices are padded to a multiple of this times tp
   int vocabulary_extra = 0;     // rows that the tokenizer adds before padding
+
+  // Calls of the framework, and passes over memory.
+  bool tiled = false;  // a call takes a tile of rows through all operators behind one another that need no other rows;
+                       // what is made for the next operator only exists for a tile of each thread
+  bool permutes_by_token = false;    // the permutation reads a token once for all of its rows, and what comes back is
+                                     // weighted, summed and added to the residual stream in one pass; else by row
+  double norm_backward_passes = 3;   // over a norm's elements
+  double router_forward_passes = 5;  // over the scores of all experts
+  double router_backward_passes = 4;
+  double router_loss_passes = 0;         // of the router's losses, where they have a pass of their own
+  double embedding_backward_passes = 4;  // over the tokens' rows
+  int attention_block_queries = 0;       // scores of so many queries at a time lie in scratch of each thread
 
   // Buffers that live as long as the process.
   bool unused_weight_gradients = false;  // one for each shape: handed to the engine where the real ones are accumulated

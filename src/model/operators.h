@@ -1,59 +1,48 @@
-// What a segment computes, as priced operators, and what it keeps. `sim` prices these on a platform's curves; `nn`
-// performs them, and a test holds the bytes here against what its allocator shows. Both describe nn's fused kernels
-// (CPU, float32 and float64); its plain operators (other devices and dtypes) keep more.
+// What a segment of a run computes and keeps: the description (description/) read for one segment on one rank, with
+// nn's kernels. `sim` prices the operators; `nn` performs them, and a test holds the bytes against what its allocator
+// shows.
 #pragma once
 #include <cstdint>
 #include <vector>
 
 #include "base/dtype.h"
 #include "base/units.h"
+#include "model/description/operator.h"
 #include "model/model_spec.h"
 #include "model/segment.h"
 
 namespace trireme::model {
 
-enum class FusedKind {
-  gemm,          // m x k times k x n
-  grouped_gemm,  // `groups` matmuls that share k and n; m is the rows of all groups together
-  attention,     // scaled-dot-product attention, causal: batch, heads, sequence, head_dim
-  memory,        // bandwidth-bound: `bytes` read and written
-};
-
-struct FusedOperator {
-  FusedKind kind = FusedKind::memory;
-  const char* what = "";  // "q, k, v projection": for --explain and profiles
-  std::int64_t m = 0, n = 0, k = 0, groups = 1;
-  std::int64_t batch = 0, heads = 0, kv_heads = 0, sequence = 0, head_dim = 0;
-  bool backward = false;  // attention: its backward costs 2.5 forwards' FLOPs and has a curve of its own
-  Flops flops;
-  Bytes bytes;
-  int launches = 1;  // framework calls, each with the platform's overhead
-};
-
-// Tokens whose logits exist at one time.
+// Tokens whose logits exist at one time: nn's, and `loss_chunk_tokens` of the kernels that describe it.
 inline constexpr std::int64_t head_chunk_tokens = 512;
 
-// The sizes that a segment meets on one rank for one micro-batch.
+// The sizes that a segment meets on one rank for one micro-batch, and which of nn's kernels run it.
 struct SegmentShape {
   std::int64_t sequences = 1;        // micro-batch size
   std::int64_t sequence_length = 1;
   std::int64_t rows_sent = 0;        // tokens x top_k (routed rows of this rank's tokens)
-  std::int64_t rows_received = 0;    // rows that its experts process
-  int local_experts = 0;
-  int ep = 1;                        // above 1 the received rows are re-sorted by expert
+  std::int64_t rows_received = 0;    // rows that its experts process; with ep = 1 those sent
+  int local_experts = 0;             // num_experts / ep
+  int ep = 1;
   DType dtype = DType::float32;
-  int threads = 1;                  // each has scratch of its own
-  bool training = true;             // the head makes its gradient in the forward; an evaluation's only its loss
+  int threads = 1;       // each has scratch of its own
+  bool training = true;  // the head makes its gradient in the forward; an evaluation's only its loss
+  bool fused = true;  // fused kernels (`trireme`: CPUs, float32 and float64); else plain operators (`trireme_device`)
   std::int64_t tokens() const { return sequences * sequence_length; }
 };
 
 enum class Pass { forward, backward };
 
-std::vector<FusedOperator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass, const SegmentShape& shape);
+// Compute only, messages are priced by their actions. Of the backward both halves: from the last operator to the first,
+// of each the gradient of its input and then of its weight. A head whose loss is in chunks does all of it in the
+// forward; its backward only hands the stored gradient on.
+std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass,
+                                const SegmentShape& shape);
 
-// Memory of one segment for one micro-batch, exactly as `nn` keeps it. The residual stream that passes through `experts`
-// counts in its boundary and input gradient, as whoever holds those holds it.
-// An output that the own backward needs counts in `boundary` and in `saved`.
+// Memory of one segment for one micro-batch. The residual stream that passes through `experts` counts in its boundary
+// and input gradient, as whoever holds those holds it. An output that the own backward needs counts in `boundary` and
+// in `saved`. The workspaces of fused kernels are exact; those of plain operators are an autograd engine's
+// (description/tape.h).
 struct SegmentMemory {
   Bytes boundary;            // the outputs that go to the next segment or to a message
   Bytes to_shared;           // the output beside it that goes to `shared`

@@ -2,214 +2,182 @@
 
 #include "base/errors.h"
 #include "model/operators.h"
+#include "model/segment_subject.h"
 
-// Follows the allocations of nn/fused_*.cpp in their order; scalars and lists of a few bytes are left out.
-// Legend as in operators.cpp.
+// A segment's part of the tape of its layer or end.
 namespace trireme::model {
 namespace {
 
-// Bytes alive while a pass runs, beyond what was there before it.
-struct Ledger {
-  double alive = 0, peak = 0;
-  double take(double bytes) {
-    alive += bytes;
-    peak = std::max(peak, alive);
-    return bytes;
+constexpr int none = Tape::none;
+
+class SegmentReading {
+ public:
+  SegmentReading(const Tape& tape, Segment segment) : tape_(tape), segment_(segment), kept_(saved_tensors(tape)) {
+    std::array<bool, Tape::max_tensors> made{}, elsewhere{};
+    for (int i = 0; i < tape.num_operators; ++i) {
+      const Tape::Operator& op = tape.operators[i];
+      const bool own = is_own(op);
+      for (const int s : op.out)
+        if (s != none) made[s] = own;
+      for (const int s : op.in)
+        if (s != none && !own) elsewhere[s] = true;
+      for (const int s : op.in)
+        if (s != none && own) used_[s] = true, only_passed_[s] = only_passed_[s] && op.passes_gradient;
+      // What several segments keep is the last one's: the one before makes it again, or hands it over.
+      for (const int s : op.saved)
+        if (s != none) owned_[s] = own;
+      if (op.group != none)
+        for (const int s : op.in)
+          if (s != none && kept_[s] && !made_in(op.group, s)) owned_[s] = own;
+    }
+    const int end = tape.operators[tape.num_operators - 1].out[0];
+    for (int s = 0; s < tape.num_tensors; ++s) {
+      inputs_[s] = used_[s] && !made[s];
+      made_[s] = made[s];
+      leaves_[s] = made[s] && (elsewhere[s] || s == end);
+    }
   }
-  void give(double bytes) { alive -= bytes; }
-  // What the pass needs for a moment beyond what it leaves.
-  Bytes workspace(double left) const { return Bytes(std::max(0.0, peak - left)); }
-};
 
-// Row tiles of nn/cpu/tasks.h.
-struct Tiles {
-  double size, count;
-  explicit Tiles(std::int64_t rows) {
-    const std::int64_t rows_of_a_tile = std::clamp<std::int64_t>((rows / 8 + 15) / 16 * 16, 32, 256);
-    size = static_cast<double>(rows_of_a_tile);
-    count = static_cast<double>((rows + rows_of_a_tile - 1) / rows_of_a_tile);
+  double saved() const {
+    return sum([&](int s) { return kept_[s] && owned_[s] ? tape_.tensors[s].bytes : 0; });
   }
-};
-
-constexpr double index_bytes = 8;   // int64
-constexpr double query_block = 64;  // nn/cpu/attention.cpp
-
-struct Sizes {
-  const ModelSpec& spec;
-  const SegmentShape& shape;
-  bool moe, shared;
-  double element, threads, tokens, rows, stream;  // stream: bytes of the hidden states
-
-  Sizes(const ModelSpec& s, int layer, const SegmentShape& sh)
-      : spec(s),
-        shape(sh),
-        moe(layer >= 0 && s.is_moe(layer)),
-        shared(moe && s.moe.shared_ffn > 0),
-        element(size_of(sh.dtype)),
-        threads(sh.threads),
-        tokens(static_cast<double>(sh.tokens())),
-        rows(static_cast<double>(sh.rows_sent)),
-        stream(tokens * s.hidden * element) {}
-  double of(double width) const { return tokens * width * element; }
-  double of_rows(double count, double width) const { return count * width * element; }
-  Tiles tiles() const { return Tiles(shape.tokens()); }
-};
-
-SegmentMemory attention(const Sizes& z) {
-  const AttentionSpec& a = z.spec.attention;
-  const double heads = a.num_heads, kv = a.num_kv_heads, h = a.head_dim, inner = heads * h,
-               width = (heads + 2 * kv) * h;
-  const double experts = z.spec.moe.num_experts, hidden = z.spec.hidden;
-  const Tiles tiles = z.tiles();
-  const double tile_scratch = z.threads * tiles.size * hidden * z.element;
-  const double norm_partials = tiles.count * hidden * z.element;
-  const double block = z.threads * query_block * static_cast<double>(z.shape.sequence_length) * z.element;
-  SegmentMemory m;
-
-  Ledger forward;
-  double saved = z.stream;  // x
-  saved += forward.take(z.of(1) + z.of(width) + (a.qk_norm ? z.of((heads + kv) * (h + 1)) : 0));
-  forward.take(tile_scratch);
-  forward.give(tile_scratch);
-  saved += forward.take(z.of(inner) + z.of(heads));
-  forward.take(block);
-  forward.give(block);
-  double boundary = 0, transient = 0, left = 0;
-  if (z.moe) {
-    const double normed = forward.take(z.stream);  // second norm
-    if (z.shared)
-      m.to_shared = Bytes(normed);
-    else
-      transient += normed;
-    transient += forward.take(z.of_rows(z.rows, 1));  // weights by token
-    boundary += forward.take(z.stream);               // residual
-    saved += z.stream;                                // the same
-    saved += forward.take(z.of(1) + z.of(experts) + z.rows * index_bytes);
-    saved += forward.take(2 * z.rows * index_bytes);  // routing
-    boundary += forward.take(z.of_rows(z.rows, hidden + 1));
-    left = forward.alive - transient;
-  } else {
-    boundary += forward.take(z.stream);
-    left = forward.alive;
+  double outputs() const {
+    return sum([&](int s) { return leaves_[s] ? tape_.tensors[s].bytes : 0; });
   }
-  m.boundary = Bytes(boundary);
-  m.saved = Bytes(saved);
-  m.forward_workspace = forward.workspace(left);
+  // Of which only this other segment reads.
+  double outputs_to(Segment reader) const {
+    std::array<bool, Tape::max_tensors> read{}, other{};
+    for (int i = 0; i < tape_.num_operators; ++i)
+      for (const int s : tape_.operators[i].in)
+        if (s != none && tape_.operators[i].segment != segment_)
+          (tape_.operators[i].segment == reader ? read : other)[s] = true;
+    return sum([&](int s) { return leaves_[s] && read[s] && !other[s] ? tape_.tensors[s].bytes : 0; });
+  }
+  // Inputs of sums get the output's own gradient, all of them the same one.
+  double input_gradients() const {
+    double passed = 0;
+    for (int s = 0; s < tape_.num_tensors; ++s)
+      if (inputs_[s] && only_passed_[s]) passed = std::max(passed, tape_.tensors[s].gradient_bytes);
+    return passed + own_input_gradients();
+  }
 
-  m.input_gradient = Bytes(z.stream);
-  Ledger backward;
-  backward.take(z.stream);  // the input's gradient
-  const double from_output = backward.take(z.of(inner));
-  const double routing = backward.take(tile_scratch + norm_partials + (z.moe ? z.of(experts) + z.stream : 0));
-  backward.give(routing);
-  backward.take(z.of(width));
-  backward.take(2 * block);
-  backward.give(2 * block + from_output);
-  backward.take(z.stream + tile_scratch + norm_partials + 2 * tiles.count * h * z.element);
-  m.backward_workspace = backward.workspace(z.stream);
-  return m;
-}
+  // Kernels that run a segment as one call after another hold what they make until it has ended.
+  double tiled_forward() const {
+    double alive = 0, peak = 0, left = 0;
+    for (int i = 0; i < tape_.num_operators; ++i) {
+      const Tape::Operator& op = tape_.operators[i];
+      if (!is_own(op)) continue;
+      for (const int s : op.out)
+        if (s != none) alive += tape_.tensors[s].bytes, left += stays(s) ? tape_.tensors[s].bytes : 0;
+      peak = std::max(peak, alive + op.forward_workspace);
+    }
+    return peak - left;
+  }
+  // The inputs' gradients are there from the start; what was dropped is made again where it is needed.
+  double tiled_backward() const {
+    std::array<bool, Tape::max_tensors> has{};
+    double alive = 0, peak = 0;
+    for (int i = tape_.num_operators - 1; i >= 0; --i) {
+      const Tape::Operator& op = tape_.operators[i];
+      if (!is_own(op)) continue;
+      double again = 0;
+      for (const int s : op.saved)
+        if (s != none && !kept_[s]) again += tape_.tensors[s].bytes;
+      if (!op.passes_gradient)
+        for (const int s : op.in)
+          if (s != none && made_[s] && !leaves_[s] && !has[s]) has[s] = true, alive += tape_.tensors[s].gradient_bytes;
+      peak = std::max(peak, alive + op.backward_workspace + again);
+      for (const int s : op.out)
+        if (s != none && has[s]) has[s] = false, alive -= tape_.tensors[s].gradient_bytes;
+    }
+    return peak;
+  }
 
-// Scratch of a gated feed-forward's forward, and what its backward holds beside the gradients that it gives.
-double gated_scratch(const Sizes& z, double rows, double ffn) {
-  return z.threads * Tiles(static_cast<std::int64_t>(rows)).size * ffn * z.element;
-}
+  // An autograd engine's: the segment's own operators as a tape, with one behind them that takes what leaves.
+  struct Workspaces {
+    double forward = 0, backward = 0;
+  };
+  Workspaces engine() const {
+    Tape own = tape_;
+    own.num_operators = 0;
+    Tape::Operator next{.name = "next segment"};
+    std::size_t out = 0;
+    for (int s = 0; s < tape_.num_tensors; ++s) {
+      Tape::Tensor& t = own.tensors[s];
+      if (!made_[s]) t.producer = none;
+      if (!made_[s] && !used_[s]) t.bytes = t.gradient_bytes = 0;
+      if (leaves_[s]) next.in.ids.at(out++) = static_cast<std::int8_t>(s);
+    }
+    for (int i = 0; i < tape_.num_operators; ++i)
+      if (is_own(tape_.operators[i])) own.add(tape_.operators[i]);
+    own.add(next);
+    const TapeMemory m = run_tape(own, /*split=*/false);
+    const auto kept = saved_tensors(own);
+    double there = 0, kept_here = 0, gradients = own_input_gradients();
+    for (int s = 0; s < own.num_tensors; ++s) {
+      const Tape::Tensor& t = own.tensors[s];
+      if (inputs_[s] || leaves_[s] || kept[s]) there += t.bytes;
+      if (kept[s]) kept_here += t.bytes;
+      if (leaves_[s]) gradients += t.gradient_bytes;
+    }
+    return {std::max(0.0, m.forward_peak - there), std::max(0.0, m.backward_peak - kept_here - gradients)};
+  }
 
-SegmentMemory experts(const Sizes& z) {
-  const double hidden = z.spec.hidden, ffn = z.spec.moe.expert_ffn;
-  const double rows = static_cast<double>(z.shape.rows_received);
-  SegmentMemory m;
-  double saved = z.of_rows(rows, hidden + 1), boundary = z.stream;  // rows and scores; the residual stream passes
-  Ledger forward, backward;
-  boundary += forward.take(z.of_rows(rows, hidden));
-  saved += forward.take(z.of_rows(rows, 2 * ffn));
-  forward.take(gated_scratch(z, rows, ffn));
-  forward.give(gated_scratch(z, rows, ffn));
-  const double input = backward.take(z.of_rows(rows, hidden + 1));
-  backward.take(z.of_rows(rows, ffn));
-  m.boundary = Bytes(boundary);
-  m.saved = Bytes(saved);
-  m.forward_workspace = forward.workspace(forward.alive);
-  m.backward_workspace = backward.workspace(input);
-  m.input_gradient = Bytes(z.stream + input);
-  return m;
-}
+ private:
+  bool is_own(const Tape::Operator& op) const { return op.segment == segment_ && !op.is_message; }
+  bool made_in(int group, int s) const {
+    const int producer = tape_.tensors[s].producer;
+    return producer != none && tape_.operators[producer].group == group;
+  }
+  bool stays(int s) const { return kept_[s] || leaves_[s]; }
+  double own_input_gradients() const {
+    return sum([&](int s) { return inputs_[s] && !only_passed_[s] ? tape_.tensors[s].gradient_bytes : 0; });
+  }
+  template <class Of>
+  double sum(const Of& of) const {
+    double out = 0;
+    for (int s = 0; s < tape_.num_tensors; ++s) out += of(s);
+    return out;
+  }
 
-SegmentMemory shared(const Sizes& z) {
-  const double ffn = z.spec.moe.shared_ffn;
-  // Its input is its own from here on; its output's gradient is the residual's.
-  return {.boundary = Bytes(z.stream),
-          .saved = Bytes(z.stream + z.of(2 * ffn)),
-          .forward_workspace = Bytes(gated_scratch(z, z.tokens, ffn)),
-          .backward_workspace = Bytes(z.of(ffn)),
-          .input_gradient = Bytes(z.stream)};
-}
+  static std::array<bool, Tape::max_tensors> all() {
+    std::array<bool, Tape::max_tensors> out;
+    out.fill(true);
+    return out;
+  }
 
-SegmentMemory combine(const Sizes& z) {
-  // The routing is the attention segment's; the residual's and the shared expert's gradients are the output's own.
-  return {.boundary = Bytes(z.stream), .input_gradient = Bytes(z.stream + z.of_rows(z.rows, z.spec.hidden))};
-}
-
-SegmentMemory mlp(const Sizes& z) {
-  const double ffn = z.spec.dense_ffn;
-  SegmentMemory m;
-  Ledger forward, backward;
-  const double kept = forward.take(z.of(1));
-  forward.take(z.stream);  // the norm
-  const double out = forward.take(z.stream), pre = forward.take(z.of(2 * ffn));
-  forward.take(gated_scratch(z, z.tokens, ffn));
-  m.boundary = Bytes(out);
-  m.saved = Bytes(z.stream + kept + pre);
-  m.forward_workspace = forward.workspace(kept + out + pre);
-  backward.take(2 * z.stream);  // the norm again, and the gradient behind it
-  backward.take(z.of(ffn));
-  backward.give(z.of(ffn) + pre + z.stream);
-  backward.take(z.stream + z.tiles().count * z.spec.hidden * z.element);
-  m.backward_workspace = backward.workspace(z.stream);
-  m.input_gradient = Bytes(z.stream);
-  return m;
-}
-
-SegmentMemory head(const Sizes& z) {
-  const double chunk = std::min<double>(static_cast<double>(head_chunk_tokens), z.tokens), hidden = z.spec.hidden;
-  const double logits = chunk * static_cast<double>(z.spec.vocab_size) * z.element;
-  const double normed = chunk * (hidden + 1) * z.element;
-  SegmentMemory m;
-  m.forward_workspace = Bytes(logits + normed);
-  if (!z.shape.training) return m;
-  const double partials = Tiles(static_cast<std::int64_t>(chunk)).count * hidden * z.element;
-  m.saved = Bytes(z.stream);  // the input's gradient
-  m.forward_workspace += Bytes(chunk * hidden * z.element + partials);
-  m.input_gradient = Bytes(z.stream);
-  return m;
-}
+  const Tape& tape_;
+  Segment segment_;
+  std::array<bool, Tape::max_tensors> kept_, used_{}, owned_{}, made_{}, inputs_{}, leaves_{};
+  std::array<bool, Tape::max_tensors> only_passed_ = all();  // used by sums alone
+};
 
 }  // namespace
 
 SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, const SegmentShape& shape) {
-  const Sizes z(spec, layer, shape);
-  switch (segment) {
-    case Segment::embed:
-      return {.boundary = Bytes(z.stream)};
-    case Segment::attention:
-      return attention(z);
-    case Segment::shared:
-      return shared(z);
-    case Segment::experts:
-      return experts(z);
-    case Segment::combine:
-      return combine(z);
-    case Segment::mlp:
-      return mlp(z);
-    case Segment::head:
-      return head(z);
-    case Segment::dispatch:
-      return {};
-    case Segment::none:
-      break;
+  TRIREME_CHECK(segment != Segment::none, "no segment");
+  if (segment == Segment::dispatch) return {};
+  const SegmentSubject described(shape);
+  const Subject subject = described.of(spec);
+  const double stream = stream_bytes(subject, subject.share.split_tokens);
+  if (segment == Segment::embed) return {.boundary = Bytes(stream)};
+  const bool is_head = segment == Segment::head;
+  const Tape tape = is_head ? head_tape(subject) : layer_tape(subject, layer);
+  const SegmentReading reading(tape, segment);
+  const double passing = segment == Segment::experts ? stream : 0, to_shared = reading.outputs_to(Segment::shared);
+  SegmentMemory m{.to_shared = Bytes(to_shared), .saved = Bytes(reading.saved())};
+  // A loss goes nowhere, and one that is only evaluated has no gradient.
+  if (!is_head) m.boundary = Bytes(reading.outputs() - to_shared + passing);
+  if (!is_head || shape.training) m.input_gradient = Bytes(reading.input_gradients() + passing);
+  if (subject.kernels.tiled) {
+    m.forward_workspace = Bytes(reading.tiled_forward());
+    m.backward_workspace = Bytes(reading.tiled_backward());
+  } else {
+    const auto [forward, backward] = reading.engine();
+    m.forward_workspace = Bytes(forward);
+    m.backward_workspace = Bytes(backward);
   }
-  TRIREME_CHECK(false, "no segment");
-  return {};
+  return m;
 }
 
 }  // namespace trireme::model

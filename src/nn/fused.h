@@ -1,5 +1,5 @@
 // The segments as fused CPU kernels with hand-written backwards (float32 and float64): each segment is one autograd
-// node. Only what a backward can't cheaply recompute is kept: model/operators.h gives the bytes.
+// node. Only what a backward can't cheaply recompute is kept: configs/kernels/trireme.toml describes it.
 #pragma once
 #include "nn/boundary.h"
 #include "nn/composite.h"

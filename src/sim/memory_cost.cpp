@@ -62,9 +62,18 @@ double checkpoint_copy_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, c
   return elements * (value + 2 * wide + (value != wide ? wide : 0)) + biases;
 }
 
+bool runs_fused(const plan::RunSpec& run) {
+  return run.device.device == "cpu" && accumulate_dtype(run.device.dtype) == run.device.dtype;
+}
+
 model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh, int threads, bool training) {
-  model::SegmentShape shape{.sequences = run.batch.micro_batch, .sequence_length = run.batch.sequence_length,
-                            .ep = mesh.ep, .dtype = run.device.dtype, .threads = std::max(1, threads), .training = training};
+  model::SegmentShape shape{.sequences = run.batch.micro_batch,
+                            .sequence_length = run.batch.sequence_length,
+                            .ep = mesh.ep,
+                            .dtype = run.device.dtype,
+                            .threads = std::max(1, threads),
+                            .training = training,
+                            .fused = runs_fused(run)};
   if (run.model.moe.num_experts > 0) {
     shape.rows_sent = shape.tokens() * run.model.moe.router.top_k;
     shape.rows_received = shape.rows_sent;

@@ -26,6 +26,9 @@ std::vector<plan::MemoryPart> constant_parts(const plan::RunSpec& run, const pla
 // copy on the last stage belongs to the first.
 double checkpoint_copy_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage);
 
+// Whether nn runs its fused kernels (nn/fused.h): on a CPU, in float32 and float64.
+bool runs_fused(const plan::RunSpec& run);
+
 // The shape of a segment on one rank for one micro-batch, with the rows that balanced routing gives: every rank receives
 // as many as it sends. `threads` of the rank, at least 1.
 model::SegmentShape segment_shape(const plan::RunSpec& run, const plan::Mesh& mesh, int threads, bool training = true);

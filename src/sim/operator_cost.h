@@ -11,7 +11,7 @@ namespace trireme::sim {
 
 // One line of --explain: a value, what it is made of and where that comes from.
 struct Term {
-  std::string what;    // "forward attention layer 0: q, k, v projection"
+  std::string what;  // "forward attention layer 0: output projection"
   double seconds = 0;
   std::string source;  // "gemm 512 x 1024 x 256 at 61.3 GFLOP/s (measured)"
   std::string formula = {};  // where docs/ has it: "price.md#matmul"
@@ -20,12 +20,12 @@ struct Term {
 TRIREME_JSON(Term)
 
 // On the device: its work and the gaps before its kernels.
-Seconds operator_time(const model::FusedOperator& op, const Rates& rates);
+Seconds operator_time(const Operator& op, const Rates& rates);
 
 // The same, with its explanation.
-Term explain_operator(const model::FusedOperator& op, const Rates& rates);
+Term explain_operator(const Operator& op, const Rates& rates);
 
 // One after another: never less than the host needs to launch them all (layer_time.h, wall_s).
-Seconds operators_time(const std::vector<model::FusedOperator>& ops, const Rates& rates);
+Seconds operators_time(const std::vector<Operator>& ops, const Rates& rates);
 
 }  // namespace trireme::sim

@@ -17,8 +17,6 @@ namespace {
 // The planning half's places, and why. comm, nn, parallel and train make tensors of these sizes; they price nothing.
 const std::map<std::string, std::string> places = {
     {"model/description/", "what each segment computes, keeps and holds"},
-    {"model/operators.cpp", "the same of nn's fused kernels"},
-    {"model/segment_memory.cpp", "the same of nn's fused kernels"},
     {"model/flops.cpp", "query-key pairs and scans, which no weight has"},
     {"model/parameter_lister.h", "shapes of the tensors of checkpoints"},
     {"model/mixer_parameters.cpp", "shapes of the tensors of checkpoints"},

@@ -107,8 +107,8 @@ TEST(Description, FlopsAreReadOffTheWeights) {
   EXPECT_DOUBLE_EQ(f.shared_experts, 2 * 3 * 64 * 40);
 }
 
-// nn's fused kernels: a layer's tape keeps what its segments keep, to the byte. nn's allocator holds the latter
-// (tests/nn/memory_test.cpp).
+// nn's fused kernels: each tensor that a layer's tape keeps is one segment's. nn's allocator holds the latter
+// (tests/nn/memory_test.cpp, segment_memory_test.cpp).
 TEST(Description, TriremesKernelsKeepWhatItsSegmentsKeep) {
   Described d;
   d.kernels = find_kernels("trireme");

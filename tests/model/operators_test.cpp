@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/kernels.h"
 #include "model/parameters.h"
 
 namespace trireme::model {
@@ -48,8 +49,8 @@ TEST(Operators, FlopsAreThoseOfTheParameters) {
   double matmul = 0, attention = 0;
   each_segment(s, [&](Segment segment, int layer) {
     for (Pass pass : {Pass::forward, Pass::backward})
-      for (const FusedOperator& op : operators(s, segment, layer, pass, shape))
-        (op.kind == FusedKind::attention ? attention : matmul) += op.flops.value;
+      for (const Operator& op : operators(s, segment, layer, pass, shape))
+        (op.kind == OperatorKind::attention ? attention : matmul) += op.flops;
   });
   EXPECT_DOUBLE_EQ(matmul, 6.0 * 512 * static_cast<double>(count_parameters(s).active_matmul));
   EXPECT_DOUBLE_EQ(attention, 3.5 * s.num_layers * 4 * (4.0 * 128 * 128 * 4 * 16 / 2));
@@ -60,7 +61,7 @@ TEST(Operators, EvaluationHasNoHeadGradient) {
   SegmentShape shape = shape_of(s);
   const auto flops = [&] {
     double sum = 0;
-    for (const FusedOperator& op : operators(s, Segment::head, -1, Pass::forward, shape)) sum += op.flops.value;
+    for (const Operator& op : operators(s, Segment::head, -1, Pass::forward, shape)) sum += op.flops;
     return sum;
   };
   const double training = flops();
@@ -73,11 +74,93 @@ TEST(Operators, EveryComputingSegmentLaunchesSomething) {
   const ModelSpec s = spec_with_everything();
   each_segment(s, [&](Segment segment, int layer) {
     for (Pass pass : {Pass::forward, Pass::backward}) {
-      int launches = 0;
-      for (const FusedOperator& op : operators(s, segment, layer, pass, shape_of(s))) launches += op.launches;
+      double launches = 0;
+      for (const Operator& op : operators(s, segment, layer, pass, shape_of(s))) launches += op.launches;
       EXPECT_EQ(launches > 0, segment != Segment::dispatch) << name_of(segment);
     }
   });
+}
+
+// The parallel loops of nn/fused_*.cpp. Forward: norm and projection, attention, output projection and what follows it
+// up to the router; the sort and the gather of rows. Backward: from the rows to the attention's output, its weight's
+// and the router's; attention; rotation and projection, and its weight. Feed-forwards: one forward; backward inputs,
+// weights.
+TEST(Operators, CallsAreTheLoopsOfTheFusedKernels) {
+  ModelSpec s = spec_with_everything();
+  SegmentShape shape = shape_of(s);
+  const auto calls = [&](Segment segment, int layer, Pass pass) {
+    double sum = 0;
+    for (const Operator& op : operators(s, segment, layer, pass, shape)) sum += op.launches;
+    return sum;
+  };
+  using enum Segment;
+  EXPECT_EQ(calls(attention, 0, Pass::forward), 3);
+  EXPECT_EQ(calls(attention, 0, Pass::backward), 5);
+  EXPECT_EQ(calls(mlp, 0, Pass::forward), 2);
+  EXPECT_EQ(calls(mlp, 0, Pass::backward), 4);
+  EXPECT_EQ(calls(attention, 1, Pass::forward), 5);
+  EXPECT_EQ(calls(attention, 1, Pass::backward), 6);
+  for (const Segment gated : {shared, experts}) {
+    EXPECT_EQ(calls(gated, 1, Pass::forward), 1);
+    EXPECT_EQ(calls(gated, 1, Pass::backward), 2);
+  }
+  EXPECT_EQ(calls(combine, 1, Pass::forward), 1);
+  EXPECT_EQ(calls(combine, 1, Pass::backward), 1);
+  s.moe.router.aux_loss_coefficient = 0.01;  // a loop over the scores of its own
+  EXPECT_EQ(calls(attention, 1, Pass::forward), 6);
+  // Two chunks of 512 tokens: norm and logits, gradients of weight, input and norm.
+  shape.sequences = 8;
+  EXPECT_EQ(calls(head, -1, Pass::forward), 2 * 5);
+  EXPECT_EQ(calls(head, -1, Pass::backward), 1);
+  EXPECT_EQ(find_kernels("trireme").loss_chunk_tokens, head_chunk_tokens);
+  EXPECT_EQ(find_kernels("trireme_device").loss_chunk_tokens, head_chunk_tokens);
+}
+
+// 512 tokens of 64, 1,024 rows, float32. The permutation reads tokens and writes rows; the combine reads rows, stream
+// and shared output, and writes the sum.
+TEST(Operators, RowsArePassedOverOnce) {
+  const ModelSpec s = spec_with_everything();
+  const auto bytes = [&](Segment segment, Pass pass, Part part) {
+    double sum = 0;
+    for (const Operator& op : operators(s, segment, 1, pass, shape_of(s)))
+      if (op.part == part) sum += op.bytes;
+    return sum;
+  };
+  EXPECT_EQ(bytes(Segment::attention, Pass::forward, Part::permute), (512 + 1024) * 64 * 4);
+  EXPECT_EQ(bytes(Segment::combine, Pass::forward, Part::permute), (1024 + 3 * 512) * 64 * 4);
+  EXPECT_EQ(bytes(Segment::combine, Pass::backward, Part::permute), (1024 + 512) * 64 * 4);
+  // Gate and up, and their product.
+  EXPECT_EQ(bytes(Segment::shared, Pass::forward, Part::activation), 3 * 512 * 40 * 4);
+}
+
+// The backward begins with the last operator, and a matmul with its input's gradient; a weight gradient is rows x
+// columns of the weight, summed over tokens.
+TEST(Operators, BackwardsRunFromTheEnd) {
+  const ModelSpec s = spec_with_everything();
+  const auto list = operators(s, Segment::shared, 1, Pass::backward, shape_of(s));
+  ASSERT_EQ(list.size(), 5u);
+  EXPECT_STREQ(list[0].what, "shared expert's second matmul");
+  EXPECT_EQ(list[0].pass, OperatorPass::input_gradient);
+  EXPECT_EQ(list[1].pass, OperatorPass::weight_gradient);
+  EXPECT_EQ(list[1].m, 64);
+  EXPECT_EQ(list[1].n, 40);
+  EXPECT_EQ(list[1].k, 512);
+  EXPECT_STREQ(list[2].what, "activation");
+  EXPECT_STREQ(list[3].what, "shared expert's first matmul");
+}
+
+// Plain operators: router and permutation are many operators of the framework.
+TEST(Operators, PlainOnesLaunchMore) {
+  const ModelSpec s = spec_with_everything();
+  SegmentShape shape = shape_of(s);
+  const auto calls = [&] {
+    double sum = 0;
+    for (const Operator& op : operators(s, Segment::attention, 1, Pass::forward, shape)) sum += op.launches;
+    return sum;
+  };
+  const double fused = calls();
+  shape.fused = false, shape.dtype = DType::bfloat16;
+  EXPECT_GT(calls(), 4 * fused);
 }
 
 // By hand for 512 tokens, hidden 64, float32: a stream is 128 KiB. The mlp keeps its input, a scale a token and the
@@ -93,6 +176,7 @@ TEST(SegmentMemory, DenseLayerByHand) {
 TEST(SegmentMemory, GrowsWithTheRowsReceived) {
   const ModelSpec s = spec_with_everything();
   SegmentShape shape = shape_of(s);
+  shape.ep = 2, shape.local_experts = 4;
   const SegmentMemory even = segment_memory(s, Segment::experts, 1, shape);
   shape.rows_received *= 2;
   const SegmentMemory twice = segment_memory(s, Segment::experts, 1, shape);

@@ -13,8 +13,6 @@
 namespace trireme::sim {
 namespace {
 
-using model::FusedOperator;
-using model::FusedKind;
 using plan::ActionKind;
 
 // Every rate is the same at every shape: 1 GFLOP/s, 1 GB/s, messages of 1 ms + 1 ns a byte, calls of 1 us.
@@ -50,10 +48,15 @@ plan::RunSpec run() {
 TEST(OperatorCost, IsWorkOverRatePlusItsCalls) {
   const ProbedRates rates(flat_platform(), DType::float32, 1, 0);
   // 2000 FLOPs at 1 GFLOP/s are 2 us, and one call of 1 us.
-  EXPECT_NEAR(operator_time({.kind = FusedKind::gemm, .m = 10, .n = 10, .k = 10, .flops = Flops(2000)}, rates).value, 3e-6, 1e-12);
-  EXPECT_NEAR(operator_time({.kind = FusedKind::attention, .backward = true, .flops = Flops(2000), .launches = 2}, rates).value, 6e-6, 1e-12);
-  EXPECT_NEAR(operator_time({.kind = FusedKind::memory, .bytes = Bytes(5000), .launches = 3}, rates).value, 8e-6, 1e-12);
-  EXPECT_NEAR(operator_time({.kind = FusedKind::memory, .bytes = Bytes(0), .launches = 1}, rates).value, 1e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = OperatorKind::matmul, .m = 10, .n = 10, .k = 10, .flops = 2000}, rates).value,
+              3e-6, 1e-12);
+  EXPECT_NEAR(
+      operator_time(
+          {.kind = OperatorKind::attention, .pass = OperatorPass::input_gradient, .flops = 2000, .launches = 2}, rates)
+          .value,
+      6e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = OperatorKind::memory, .bytes = 5000, .launches = 3}, rates).value, 8e-6, 1e-12);
+  EXPECT_NEAR(operator_time({.kind = OperatorKind::memory, .bytes = 0, .launches = 1}, rates).value, 1e-6, 1e-12);
 }
 
 class Price : public testing::Test {
@@ -75,8 +78,9 @@ TEST_F(Price, SegmentsAreTheSumOfTheirOperators) {
   const Priced priced = price(plan_, run_, platform_);
   double expected = 0;
   const auto shape = segment_shape(run_, mesh_, 1);
-  for (const FusedOperator& op : model::operators(run_.model, model::Segment::mlp, 0, model::Pass::forward, shape))
-    expected += op.kind == FusedKind::memory ? op.bytes.value / 1e9 + op.launches * 1e-6 : op.flops.value / 1e9 + op.launches * 1e-6;
+  for (const Operator& op : model::operators(run_.model, model::Segment::mlp, 0, model::Pass::forward, shape))
+    expected +=
+        op.kind == OperatorKind::memory ? op.bytes / 1e9 + op.launches * 1e-6 : op.flops / 1e9 + op.launches * 1e-6;
   EXPECT_GT(expected, 0);
   EXPECT_NEAR(seconds(priced, 0, ActionKind::forward, model::Segment::mlp, model::Pass::forward), expected, 1e-12);
 }
@@ -100,8 +104,9 @@ TEST_F(Price, TakesTheCurvesOfTheThreadsThatARankHas) {
                           .tokens = {16, 64}, .experts = {2, 2}, .factor = {1.5 * threads, 9}});
   run_.device.threads = 0;
   double work_s = 0, launch_s = 0;
-  for (const FusedOperator& op : model::operators(run_.model, model::Segment::mlp, 0, model::Pass::forward, segment_shape(run_, mesh_, 1))) {
-    work_s += (op.kind == FusedKind::memory ? op.bytes.value : op.flops.value) / 1e9;
+  for (const Operator& op :
+       model::operators(run_.model, model::Segment::mlp, 0, model::Pass::forward, segment_shape(run_, mesh_, 1))) {
+    work_s += (op.kind == OperatorKind::memory ? op.bytes : op.flops) / 1e9;
     launch_s += op.launches * 1e-6;
   }
   const auto mlp_s = [&] {

@@ -60,7 +60,8 @@ TEST(SheetRates, PriceWorkByWhatLimitsIt) {
   EXPECT_DOUBLE_EQ(rates.operator_s(matmul), 40);
   matmul.bytes = 500;  // at 10 a second
   EXPECT_DOUBLE_EQ(rates.operator_s(matmul), 50);
-  EXPECT_DOUBLE_EQ(rates.operator_s({.kind = OperatorKind::attention, .flops = 200}), 4);
+  EXPECT_DOUBLE_EQ(rates.operator_s({.kind = OperatorKind::attention, .flops = 200, .head_dim = 128}), 4);
+  EXPECT_DOUBLE_EQ(rates.operator_s({.kind = OperatorKind::attention, .flops = 200, .head_dim = 32}), 8);
   EXPECT_DOUBLE_EQ(rates.operator_s({.kind = OperatorKind::memory, .bytes = 30}), 3);
   EXPECT_DOUBLE_EQ(rates.memory_s(MemoryUse::optimizer, 30), 3);
   EXPECT_EQ(rates.segment_factor({"experts", "moe", "forward", 512, 16}), 1);

@@ -41,11 +41,13 @@ struct Operator {
   bool narrow = false;         // matmul: in the precision's compute format; else in 16 bits
   bool beside = false;         // collective: the layout runs it beside compute
   bool apart = false;          // compute that can run while its own layer's rows travel
+  bool early = false;  // of a backward pass, but run in the forward: a loss in chunks makes its gradient at once
   Segment segment = Segment::none;
-  double m = 0, n = 0, k = 0;  // matmul: of one group
+  double m = 0, n = 0, k = 0;  // matmul: of one group, m x k times k x n; a weight gradient's k are tokens
   double groups = 1;
   double flops = 0;     // of matmul and attention
-  double sequence = 0, heads = 0, head_dim = 0;  // of attention: heads of all sequences
+  double sequence = 0, heads = 0;  // of attention: heads of all sequences
+  double head_dim = 0;             // of keys or values, whichever are narrower
   double bytes = 0;     // memory: read and written; of a matmul: its operands and result
   double launches = 1;  // operations of the framework that the host carries out
   double kernels = 1;   // on the device

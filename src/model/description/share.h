@@ -27,6 +27,8 @@ struct Share {
   RowExchange exchange = RowExchange::rows;
   bool tensor_beside = false;   // collectives of tensor ranks run beside the matmuls next to them
   bool experts_beside = false;  // dispatch and combine run beside another micro-batch
+  int threads = 1;              // of a rank: each has scratch of its own in tiled kernels
+  bool training = true;         // else the loss has no gradient
 };
 
 // Of a size that `ranks` ranks cut: the largest rank's.

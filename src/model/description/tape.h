@@ -11,6 +11,7 @@
 #include <initializer_list>
 
 #include "model/description/room.h"
+#include "model/segment.h"
 
 namespace trireme::model {
 
@@ -52,6 +53,8 @@ struct Tape {
     int group = none;                // of recomputation
     bool passes_gradient = false;    // a sum: its inputs' gradients are its output's own
     bool gradient_in_place = false;  // the gradient of in[0], which it saves, takes that tensor's storage
+    bool is_message = false;         // rows on their way between ranks: no segment's compute
+    Segment segment = Segment::none;
     bool has_weight = false;  // its weight gradient needs in[0] (or what of it is saved) and the gradient of out[0]
     double forward_workspace = 0;  // bytes beside inputs and outputs while it runs
     double backward_workspace = 0;

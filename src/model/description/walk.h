@@ -5,6 +5,7 @@
 // what it does not take costs nothing.
 #pragma once
 #include "model/description/describe.h"
+#include "model/description/tiles.h"
 
 namespace trireme::model {
 
@@ -35,6 +36,11 @@ enum RerunGroup {
   received_permutation,
   moe_block,
   mlp_block,
+};
+
+// Calls of tiled kernels, by pass: 0 where an operator runs in a call that another one starts.
+struct Calls {
+  double forward = 1, input_gradient = 1, weight_gradient = 1;
 };
 
 template <class Sink>
@@ -69,26 +75,34 @@ class Walk {
     double partial = 0;      // bytes of the output before it is reduced to tensor ranks
     double groups = 1;       // experts; `tokens` are those of all together
     bool quantises_input = true, quantises_gradient = true;  // by passes of their own; else the kernel before does
+    Calls calls;
+    double forward_scratch = 0, backward_scratch = 0;  // bytes, in tiled kernels
+    bool gradient_in_place = false;                    // the output stays, and its gradient is written over it
   };
   int linear(const Linear& l);
   int linear_tensors(const Linear& l);
   struct Quantised {
     bool input = true, gradient = true;
   };
-  void matmul(const char* what, Part part, double m, double n, double k, double groups, Quantised quantised);
-  void matmul(const char* what, Part part, double m, double n, double k) { matmul(what, part, m, n, k, 1, {}); }
-  void matmul_16(const char* what, Part part, double m, double n, double k);  // whatever the compute format
+  void matmul(const char* what, Part part, double m, double n, double k, double groups, Quantised quantised,
+              Calls calls);
+  void matmul(const char* what, Part part, double m, double n, double k, Calls calls = {}) {
+    matmul(what, part, m, n, k, 1, {}, calls);
+  }
+  // Whatever the compute format.
+  void matmul_16(const char* what, Part part, double m, double n, double k, Calls calls);
   void one_matmul(const char* what, Part part, OperatorPass pass, double m, double n, double k, double groups,
-                  bool narrow);
+                  bool narrow, double calls);
   void batched(const char* what, Part part, OperatorPass pass, double m, double n, double k, double groups);
   void attention_pass(const char* what, OperatorPass pass, double flops, double launches);
+  double launches(double untiled, double calls) const { return s.kernels.tiled ? calls : untiled; }
   void memory(const char* what, Part part, OperatorPass pass, double bytes, double launches, double kernels);
   void memory(const char* what, Part part, OperatorPass pass, double bytes, double launches) {
     memory(what, part, pass, bytes, launches, launches);
   }
   // Passes over memory of activation elements: each pass reads or writes `elements`.
   void elementwise(const char* what, Part part, double elements, double forward_passes, double backward_passes,
-                   double launches);
+                   double untiled_launches, Calls calls = {});
   void collective(const char* what, Part part, OperatorPass pass, CollectiveKind kind, Axis axis, double message,
                   bool beside);
   double launches_of(double groups) const;
@@ -101,19 +115,31 @@ class Walk {
     double tokens = 0, width = 0;
     int group = none;
     WeightRole role = WeightRole::norms;
+    Calls calls;
+    bool in_tile = false, gradient_in_tile = false;  // tiled kernels: its output, the gradient of that only exist there
   };
   int norm(const Norm& n);
   int norm_tensors(const Norm& n);
-  void norm_operator(const char* what, double elements) { elementwise(what, Part::norm, elements, 2, 3, 1); }
-  int sum(const char* name, int branch, int stream, int group);
+  void norm_operator(const char* what, double elements, Calls calls = {}) {
+    elementwise(what, Part::norm, elements, 2, s.kernels.norm_backward_passes, 1, calls);
+  }
+  // `bytes` of the sum; `scratch`: while it runs.
+  int sum(const char* name, int branch, int stream, int group, double bytes, double scratch = 0);
   int dropout(const char* name, int in, int group);
   // What stands behind a block: a norm where the model has one there, dropout, and the sum with the residual stream.
   struct Ending {
     const char* norm;
     const char* dropout;
     const char* sum;
+    Calls calls;
+    double scratch = 0;  // tiled kernels: of the call that ends in the sum
   };
   void residual(const Ending& e, int out, int group);
+  // Of what goes into the sum: tiled kernels add it as they make it.
+  double branch_bytes(double bytes) const { return s.kernels.tiled && !s.model.sandwich_norms ? 0 : bytes; }
+  // Tiled kernels: rows of this width for a tile of each thread; sums of this width, one for each tile.
+  double tile_rows(double tokens, double width) const;
+  double tile_sums(double tokens, double width) const;
   void streams();  // what mixes several residual streams around a block
 
   void weight(const char* name, double rows, double columns, WeightKind kind, WeightPlace place, WeightRole role,
@@ -144,7 +170,7 @@ class Walk {
   // `make` gives a Tape::Operator; it is not called where nobody reads tapes.
   template <class Make>
   void record(const Make& make) {
-    if constexpr (Sink::tensors) sink.tape.add(make());
+    if constexpr (Sink::tensors) sink.tape.add(make()).segment = segment;
   }
   struct Rerunning {
     Recompute part;
@@ -162,6 +188,7 @@ class Walk {
   void add(Operator op) {
     if constexpr (Sink::operators) {
       op.segment = segment;
+      op.early = early && op.pass != OperatorPass::forward;
       op.apart = op.kind != OperatorKind::collective &&
                  (apart || (op.part == Part::experts && op.pass == OperatorPass::weight_gradient));
       sink.list.add(op);
@@ -204,6 +231,7 @@ class Walk {
     WeightRole role = WeightRole::dense;
     WeightPlace place = WeightPlace::tensor;
     bool bias = false;
+    bool adds = false;  // its output is only added to the residual stream
   };
   int pair(const Pair& names, const FeedForwardShape& f, int in, int outer, RerunGroup own, int scores);
 
@@ -222,10 +250,12 @@ class Walk {
   const Share& z;
   Sink sink;
   const double element;       // bytes of an activation
+  const double wide;          // of a number computed in float32, or in the activations' format where it is wider
   const double kept_input;    // of a matmul's saved input
   const bool quantised;       // matmul inputs are quantised copies
   Segment segment = Segment::none;
   bool apart = false;  // Operator::apart of what is added from now on
+  bool early = false;  // Operator::early of backward passes that are added from now on
   int stream = none;   // the residual stream, as far as the walk has come
 };
 
@@ -235,6 +265,7 @@ Walk<Sink>::Walk(const Subject& subject, Sink where)
       z(subject.share),
       sink(where),
       element(subject.precision.activation_bytes),
+      wide(std::max(4.0, element)),
       kept_input(kept_input_bytes(subject.precision)),
       quantised(kept_input < element) {
   if constexpr (Sink::tensors)

@@ -17,14 +17,22 @@ void Walk<Sink>::attention_block(int layer) {
                       .in = stream,
                       .tokens = z.split_tokens,
                       .width = D,
-                      .group = outer != none               ? outer
+                      .group = outer != none            ? outer
                                : s.kernels.remakes_norm ? int{first_norm}
-                                                        : group({{Recompute::norm, first_norm}})});
+                                                        : group({{Recompute::norm, first_norm}}),
+                      // Tiled: forward it starts the call of the projection, backward it runs where heads turn back.
+                      .calls = {.forward = 1, .input_gradient = 0},
+                      .in_tile = true,
+                      .gradient_in_tile = true});
   const Mixed mixed = mixer == Mixer::linear                          ? linear_mixer(n, outer)
                       : m.attention.kind == AttentionKind::latent ? latent_attention(n, layer, outer)
                                                                   : grouped_attention(n, layer, outer);
   tensor_in(mixed.gathered);
   const AttentionSpec& a = m.attention;
+  // Tiled: one call with the sum, and in an MoE layer with the norm and the router behind it; backward all the way from
+  // the permutation, with the gradient of the logits and the norm once more for the router's weight.
+  const bool routes = m.feed_forward(layer) == FeedForward::moe;
+  const double routing = s.kernels.tiled && routes ? full(m.moe.num_experts) + full(D) : 0;
   Linear output{.name = "output projection",
                 .out_name = "attention block's output",
                 .in = mixed.out,
@@ -32,8 +40,10 @@ void Walk<Sink>::attention_block(int layer) {
                 .rows = D,
                 .columns = held(a.num_heads, z.tp) * a.value_dim(),
                 .group = outer,
-                .out_bytes = split(D),
-                .partial = partial()};
+                .out_bytes = branch_bytes(split(D)),
+                .partial = partial(),
+                .calls = {.forward = 0, .input_gradient = 0},
+                .backward_scratch = tile_rows(z.tokens, D) + tile_sums(z.tokens, D) + routing};
   int out = none;
   if (mixer == Mixer::linear || a.o_lora_rank > 0) {
     // Its matmul is priced with the projections of the input, as one.
@@ -52,7 +62,11 @@ void Walk<Sink>::attention_block(int layer) {
   if (mixer == Mixer::attention && a.output_bias)
     vector("output bias", D, WeightPlace::whole, WeightRole::attention);
   tensor_out();
-  residual({"norm behind attention", "dropout behind attention", "sum behind attention"}, out, outer);
+  residual({.norm = "norm behind attention",
+            .dropout = "dropout behind attention",
+            .sum = "sum behind attention",
+            .calls = {.input_gradient = routes ? 0.0 : 1.0}},
+           out, outer);
 }
 
 // The whole-layer communication of tensor parallelism around a block: in, the tokens are gathered (or nothing); out,
@@ -96,14 +110,17 @@ typename Walk<Sink>::Mixed Walk<Sink>::grouped_attention(int n, int layer, int o
   const double D = s.model.hidden, heads = held(a.num_heads, z.tp), kv = held(a.num_kv_heads, z.tp), d = a.head_dim,
                dv = a.value_dim(), keys = kv * (a.shared_kv ? d : d + dv);
   const bool rare = a.o_lora_rank > 0 || a.shared_kv || s.model.compression(layer) > 0;
-  Linear projection{.name = "query, key and value projection",
-                    .out_name = "queries, keys and values",
-                    .in = n,
-                    .tokens = z.tokens,
-                    .rows = heads * d + keys,
-                    .columns = D,
-                    .group = outer,
-                    .gathered = gathered(D)};
+  Linear projection{
+      .name = "query, key and value projection",
+      .out_name = "queries, keys and values",
+      .in = n,
+      .tokens = z.tokens,
+      .rows = heads * d + keys,
+      .columns = D,
+      .group = outer,
+      .gathered = gathered(D),
+      .forward_scratch = a.qk_norm ? 0 : tile_rows(z.tokens, D),
+      .backward_scratch = s.kernels.tiled ? full(D) + tile_rows(z.tokens, D) + tile_sums(z.tokens, D + 2 * d) : 0};
   if (a.q_lora_rank > 0) {
     matrix("query down-projection", a.q_lora_rank, D, WeightPlace::whole, WeightRole::attention);
     vector("query latent norm", a.q_lora_rank, WeightPlace::whole, WeightRole::attention);
@@ -119,10 +136,18 @@ typename Walk<Sink>::Mixed Walk<Sink>::grouped_attention(int n, int layer, int o
       elementwise("rotation and compression", Part::projection, z.tokens * (heads + kv) * d, 3, 3, 8);
     }
   } else {
-    matmul(projection.name, Part::projection, z.tokens, heads * d + kv * (d + dv), D);
-    if (a.qk_norm) norm_operator("query and key norms", z.tokens * (heads + kv) * d);
+    // Tiled: norms of heads and rotation are one pass, whose backward starts a call.
+    const double turned = z.tokens * (heads + kv) * d;
+    matmul(projection.name, Part::projection, z.tokens, heads * d + kv * (d + dv), D,
+           {.forward = 0, .input_gradient = 0});
+    if (a.qk_norm) {
+      if (s.kernels.tiled)
+        elementwise("query and key norms", Part::norm, turned, 1, 1, 0, {.forward = 0, .input_gradient = 0});
+      else
+        norm_operator("query and key norms", turned);
+    }
     if (a.rope_fraction > 0 && s.model.learned_positions == 0)
-      elementwise("rotation", Part::projection, z.tokens * (heads + kv) * d, 2, 2, 2);
+      elementwise("rotation", Part::projection, turned, 2, 2, 2, {.forward = 0});
   }
   if (a.bias) vector("query, key and value bias", heads * d + keys, WeightPlace::tensor, WeightRole::attention);
   if (a.output_gate) matrix("output gate", heads * dv, D, WeightPlace::tensor, WeightRole::attention);
@@ -136,10 +161,24 @@ typename Walk<Sink>::Mixed Walk<Sink>::grouped_attention(int n, int layer, int o
   compressed_keys(layer);
 
   const int qkv = linear_tensors(projection);
+  if (!s.kernels.rotated_copies) {
+    if (!a.qk_norm) return {core(qkv, none, none, none, layer, outer), D};
+    const int turned = tensor("normed queries and keys", full((heads + kv) * d), 0);
+    const int stat = tensor("norm statistics", z.tokens * (heads + kv) * wide, 0);
+    record([&] {
+      return Tape::Operator{.name = "norm of queries and keys",
+                            .in = {qkv},
+                            .out = {turned, stat},
+                            .saved = {qkv, stat},
+                            .group = outer,
+                            .forward_workspace = tile_rows(z.tokens, D)};
+    });
+    return {core(turned, none, qkv, none, layer, outer), D};
+  }
   int source = qkv;
   if (a.qk_norm) {
     source = tensor("normed queries and keys", full(heads * d + kv * (d + dv)));
-    const int stat = tensor("norm statistics", z.tokens * (heads + kv) * 4, 0);
+    const int stat = tensor("norm statistics", z.tokens * (heads + kv) * wide, 0);
     record([&] {
       return Tape::Operator{.name = "norm of queries and keys",
                             .in = {qkv},
@@ -157,7 +196,7 @@ typename Walk<Sink>::Mixed Walk<Sink>::grouped_attention(int n, int layer, int o
                           .out = {q, k, v, angles},
                           .saved = {angles},
                           .group = outer,
-                          .backward_workspace = s.kernels.rotated_copies ? full((heads + kv) * d) : 0};
+                          .backward_workspace = full((heads + kv) * d)};
   });
   return {core(q, k, v, qkv, layer, outer), D};
 }
@@ -174,9 +213,9 @@ void Walk<Sink>::compressed_keys(int layer) {
     weight(name, rows, columns, WeightKind::vector, WeightPlace::whole, WeightRole::attention, false, multiplies);
   };
   const auto compressor = [&](double width, bool overlap) {
-    const double wide = (overlap ? 2 : 1) * width;
-    rest("compression of keys", 2 * wide, D, true);
-    rest("positions of compressed keys", ratio, wide, false);
+    const double both = (overlap ? 2 : 1) * width;
+    rest("compression of keys", 2 * both, D, true);
+    rest("positions of compressed keys", ratio, both, false);
     rest("norm of compressed keys", width, 1, false);
   };
   const bool index = ratio == a.index_compression;
@@ -309,7 +348,8 @@ typename Walk<Sink>::Mixed Walk<Sink>::linear_mixer(int n, int outer) {
           D};
 }
 
-// Queries, keys and values to the attention's output; `projection`: what values may be a view of.
+// Queries, keys and values to the attention's output; keys and values may be none, where they are parts of what goes
+// before. `projection`: what values may be a view of.
 template <class Sink>
 int Walk<Sink>::core(int q, int k, int v, int projection, int layer, int outer) {
   if constexpr (Sink::operators) core_operators(layer);
@@ -323,12 +363,10 @@ void Walk<Sink>::core_operators(int layer) {
   const double T = z.tokens, heads = held(a.num_heads, z.tp);
   const auto length = static_cast<std::int64_t>(z.sequence_length);
   if (s.execution.fused_attention) {
-    // With a model's index scores; the kernels fill the matrix units only with heads of 128 and more.
-    const double flops = T * score_flops(s.model, layer, length) / z.tp *
-                         std::sqrt(std::max(1.0, 128.0 / std::min(a.head_dim, a.value_dim())));
+    const double flops = T * score_flops(s.model, layer, length) / z.tp;  // with a model's index scores
     // The backward computes the scores once more: 5 matmuls for 2.
     attention_pass("attention", OperatorPass::forward, flops, 1);
-    attention_pass("attention", OperatorPass::input_gradient, 2.5 * flops, 2);
+    attention_pass("attention", OperatorPass::input_gradient, 2.5 * flops, launches(2, 1));
   } else {
     const double keys =
         keys_per_query(s.model, layer, length, {.square = AttentionSquare::full, .windows = false});
@@ -361,7 +399,9 @@ int Walk<Sink>::core_tensors(int q, int k, int v, int projection, int outer) {
   const int in_core = outer != none ? outer : group({{Recompute::core_attention, RerunGroup::core_attention}});
   const int out = tensor("attention output", bytes);
   if (s.kernels.flash_attention && s.execution.fused_attention) {
-    const int lse = tensor("attention log-sum-exp", z.tokens * heads * 4, 0);
+    const int lse = tensor("attention log-sum-exp", z.tokens * heads * wide, 0);
+    // Of a thread's block of queries: scores, and their gradients.
+    const double block = double(s.kernels.attention_block_queries) * z.threads * z.sequence_length * element;
     record([&] {
       return Tape::Operator{
           .name = "attention",
@@ -369,7 +409,8 @@ int Walk<Sink>::core_tensors(int q, int k, int v, int projection, int outer) {
           .out = {out, lse},
           .saved = {q, k, s.kernels.views_of_projection && projection != none ? projection : v, out, lse},
           .group = in_core,
-          .backward_workspace = bytes_of(q) / element * s.kernels.attention_workspace_bytes};
+          .forward_workspace = block,
+          .backward_workspace = bytes_of(q) / element * s.kernels.attention_workspace_bytes + 2 * block};
     });
     return exchanged(out, bytes, in_core);
   }
@@ -396,11 +437,12 @@ int Walk<Sink>::core_tensors(int q, int k, int v, int projection, int outer) {
                             .group = in_core};
     });
   }
+  const int values = v != none ? v : q;
   record([&] {
     return Tape::Operator{.name = "attention over values",
-                          .in = {weights, v},
+                          .in = {weights, values},
                           .out = {out},
-                          .saved = {weights, v},
+                          .saved = {weights, values},
                           .group = in_core};
   });
   return exchanged(out, bytes, in_core);

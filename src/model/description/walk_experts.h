@@ -9,26 +9,41 @@ template <class Sink>
 typename Walk<Sink>::Routed Walk<Sink>::route(int n, double width, int outer) {
   const MoeSpec& m = s.model.moe;
   const double D = s.model.hidden, R = z.split_tokens, experts = m.num_experts,
-               all = R * experts * s.kernels.router_score_bytes;
+               score_bytes = std::max(double(s.kernels.router_score_bytes), element), all = R * experts * score_bytes;
   matrix("router", experts, D, WeightPlace::whole, WeightRole::router, /*accumulates=*/false);
   if (m.router.bias) vector("router bias", experts, WeightPlace::whole, WeightRole::router);
-  // A float32 matmul in effect, then a handful of small kernels over the scores.
-  matmul_16("router", Part::router, R, experts, D);
-  memory("scores and selection", Part::router, OperatorPass::forward, 20 * R * experts, 15);
-  memory("scores and selection", Part::router, OperatorPass::input_gradient, 16 * R * experts, 10);
-  const int logits = tensor("router logits", all), scores = tensor("router scores", all),
-            probs = tensor("router probabilities", all),
-            map = tensor("routing map", s.kernels.routing_maps ? R * experts : 0, 0);
+  // A float32 matmul in effect, then a handful of small kernels over the scores. Tiled: in the call of the attention
+  // block's output; backward in that of the permutation.
+  const bool tiled = s.kernels.tiled;
+  matmul_16("router", Part::router, R, experts, D, {.forward = 0, .input_gradient = 0});
+  memory("scores and selection", Part::router, OperatorPass::forward, s.kernels.router_forward_passes * all,
+         launches(15, 0));
+  memory("scores and selection", Part::router, OperatorPass::input_gradient, s.kernels.router_backward_passes * all,
+         launches(10, 0));
+  if (s.kernels.router_loss_passes > 0 && (m.router.aux_loss_coefficient != 0 || m.router.z_loss_coefficient != 0))
+    memory("router's losses", Part::router, OperatorPass::forward, s.kernels.router_loss_passes * all, 1);
+  const int logits = tensor("router logits", all, tiled ? 0 : all);
   record([&] {
     return Tape::Operator{.name = "router", .in = {n}, .out = {logits}, .saved = {n}, .group = outer};
   });
-  record([&] {
-    return Tape::Operator{
-        .name = "router scores", .in = {logits}, .out = {scores}, .saved = {scores}, .group = outer};
-  });
-  record([&] {
-    return Tape::Operator{.name = "top-k", .in = {scores}, .out = {probs, map}, .saved = {map}, .group = outer};
-  });
+  int probs = none;
+  if (tiled) {
+    probs = tensor("scores of rows by token", z.rows_sent * wide, 0);
+    record([&] {
+      return Tape::Operator{.name = "router scores", .in = {logits}, .out = {probs}, .saved = {logits}, .group = outer};
+    });
+  } else {
+    const int scores = tensor("router scores", all),
+              map = tensor("routing map", s.kernels.routing_maps ? R * experts : 0, 0);
+    probs = tensor("router probabilities", all);
+    record([&] {
+      return Tape::Operator{
+          .name = "router scores", .in = {logits}, .out = {scores}, .saved = {scores}, .group = outer};
+    });
+    record([&] {
+      return Tape::Operator{.name = "top-k", .in = {scores}, .out = {probs, map}, .saved = {map}, .group = outer};
+    });
+  }
   int source = n;
   if (m.latent_dim > 0)
     source = linear({.name = "projection to the experts' width",
@@ -45,12 +60,17 @@ typename Walk<Sink>::Routed Walk<Sink>::route(int n, double width, int outer) {
   // tokens, whose sums are scattered in the combine. A deduplicating dispatch takes tokens as they are.
   if (z.exchange == RowExchange::packed)
     elementwise("rows packed by node", Part::permute, z.rows_sent * width, 2, 2, 2);
-  if (z.exchange < RowExchange::tokens) elementwise("permutation", Part::permute, z.rows_sent * width, 2, 2, 4);
+  if (s.kernels.permutes_by_token)
+    elementwise("permutation", Part::permute, (R + z.rows_sent) * width, 1, 1, 4, {.forward = 2, .input_gradient = 1});
+  else if (z.exchange < RowExchange::tokens)
+    elementwise("permutation", Part::permute, z.rows_sent * width, 2, 2, 4);
   const int permute = outer != none ? outer : group({{Recompute::permute, permutation}});
   const int rows = tensor("permuted rows", row(z.rows_sent, width)),
-            row_scores = tensor("permuted scores", z.rows_sent * 4),
-            places = tensor("places of rows", (s.kernels.routing_maps ? R * (2 * experts + 1) * 4 : 0) +
-                                                  z.rows_sent * s.kernels.routing_row_bytes, 0);
+            row_scores = tensor("permuted scores", z.rows_sent * wide),
+            places = tensor(
+                "places of rows",
+                (s.kernels.routing_maps ? R * (2 * experts + 1) * 4 : 0) + z.rows_sent * s.kernels.routing_row_bytes,
+                0);
   record([&] {
     return Tape::Operator{.name = "permute",
                           .in = {source, probs},
@@ -101,29 +121,30 @@ int Walk<Sink>::moe(int n, int outer) {
   if (m.shared_gate)
     matrix("shared expert's gate", 1, s.model.hidden, WeightPlace::whole, WeightRole::shared_experts, false);
 
-  segment = Segment::dispatch;
   if (z.ep > 1) exchange_messages(width);
   if (z.etp > 1) expert_tensor_messages(width);
   Routed received = sent;
+  segment = Segment::dispatch;
   if (exchanges) {
-    received = {tensor("received rows", row(z.rows, width)), tensor("received scores", z.rows * 4)};
+    received = {tensor("received rows", row(z.rows, width)), tensor("received scores", z.rows * wide)};
     record([&] {
       return Tape::Operator{.name = "dispatch",
                             .in = {sent.rows, sent.scores},
                             .out = {received.rows, received.scores},
                             .group = outer,
+                            .is_message = true,
                             .forward_workspace = over_etp + between,
                             .backward_workspace = over_etp + between};
     });
   }
 
   segment = Segment::experts;
-  const bool sorting_takes_time = copies || (experts > 1 && z.ep > 1);
+  const bool sorting_takes_time = copies || (experts > 1 && z.ep > 1 && s.kernels.sorts_received_rows);
   if (sorting_takes_time) elementwise("rows sorted by expert", Part::permute, z.rows * width, 2, 2, 2);
   Routed input = received;
   if (sorts) {
     const int sort = outer != none ? outer : group({{Recompute::permute, received_permutation}});
-    input = {tensor("rows by expert", row(z.rows, width)), tensor("scores by expert", z.rows * 4)};
+    input = {tensor("rows by expert", row(z.rows, width)), tensor("scores by expert", z.rows * wide)};
     record([&] {
       return Tape::Operator{.name = "sort rows by expert",
                             .in = {received.rows, received.scores},
@@ -163,12 +184,24 @@ int Walk<Sink>::moe(int n, int outer) {
                             .in = {to_combine},
                             .out = {y},
                             .group = outer,
+                            .is_message = true,
                             .forward_workspace = over_etp + between,
                             .backward_workspace = over_etp + between};
     });
   }
-  if (!copies) elementwise("unpermutation and weighting", Part::permute, z.rows_sent * width, 2, 3, 4);
-  int out = tensor("routed output", split(width));
+  const bool at_once = s.kernels.permutes_by_token && m.latent_dim == 0;
+  if (s.kernels.permutes_by_token) {
+    // Rows, the residual stream and the shared expert's output are read, the sum is written; their gradients are its
+    // own.
+    const double others = (m.shared_ffn > 0 ? 3 : 2) * z.split_tokens;
+    memory("sum of the experts' rows", Part::permute, OperatorPass::forward, row(z.rows_sent + others, width),
+           launches(4, 1));
+    memory("sum of the experts' rows", Part::permute, OperatorPass::input_gradient,
+           row(z.rows_sent + z.split_tokens, width), launches(4, 1));
+  } else if (!copies) {
+    elementwise("unpermutation and weighting", Part::permute, z.rows_sent * width, 2, 3, 4);
+  }
+  int out = tensor("routed output", at_once ? 0 : split(width));
   record([&] {
     Tape::Operator unpermute{.name = "unpermute", .in = {y}, .out = {out}, .group = outer};
     if (s.kernels.scores_on_output) unpermute.in = {y, sent.scores}, unpermute.saved = {y, sent.scores};
@@ -186,7 +219,7 @@ int Walk<Sink>::moe(int n, int outer) {
                   .role = WeightRole::shared_experts,
                   .place = WeightPlace::whole,
                   .group = outer});
-  return shared == none ? out : sum("shared expert's sum", out, shared, outer);
+  return shared == none ? out : sum("shared expert's sum", out, shared, outer, at_once ? 0 : split(s.model.hidden));
 }
 
 template <class Sink>

@@ -25,27 +25,29 @@ double Walk<Sink>::launches_of(double groups) const {
 
 template <class Sink>
 void Walk<Sink>::one_matmul(const char* what, Part part, OperatorPass pass, double m, double n, double k, double groups,
-                            bool narrow) {
+                            bool narrow, double calls) {
   const double operand = narrow ? 1.0 : element;
+  const bool of_weight = pass == OperatorPass::weight_gradient;
   add({.what = what,
        .kind = OperatorKind::matmul,
        .pass = pass,
        .part = part,
        .narrow = narrow,
-       .m = m,
-       .n = n,
-       .k = k,
+       .m = of_weight ? n : m,
+       .n = of_weight ? k : n,
+       .k = of_weight ? m : k,
        .groups = groups,
        .flops = 2 * m * n * k * groups,
        .bytes = groups * (operand * (m * k + n * k) + element * m * n),
-       .launches = launches_of(groups),
-       .kernels = s.execution.launches_by_expert ? groups : 1});
+       .launches = launches(launches_of(groups), calls),
+       .kernels = launches(s.execution.launches_by_expert ? groups : 1, calls)});
 }
 
 // A matmul's weight gradient and input gradient are a matmul of the same size each. In a narrow compute format the
 // input is quantised before, and the output's gradient in the backward, for both orientations.
 template <class Sink>
-void Walk<Sink>::matmul(const char* what, Part part, double m, double n, double k, double groups, Quantised q) {
+void Walk<Sink>::matmul(const char* what, Part part, double m, double n, double k, double groups, Quantised q,
+                        Calls calls) {
   if constexpr (Sink::operators) {
     const bool narrow = is_narrow(s.precision.compute);
     if (narrow) {
@@ -55,32 +57,32 @@ void Walk<Sink>::matmul(const char* what, Part part, double m, double n, double 
       const bool largest_first = s.precision.compute == ComputeFormat::float8 && s.execution.current_scaling;
       const double reads = nvfp4 ? 3 : largest_first ? 2 : 1;
       const double bytes = reads * element + 2 * (nvfp4 ? 0.5 : 1);
-      const double launches = launches_of(groups), kernels = s.execution.launches_by_expert ? groups : 1;
+      const double quantising = launches_of(groups), kernels = s.execution.launches_by_expert ? groups : 1;
       if (q.input)
-        memory("quantisation of the input", part, OperatorPass::forward, bytes * m * k * groups, launches, kernels);
+        memory("quantisation of the input", part, OperatorPass::forward, bytes * m * k * groups, quantising, kernels);
       if (q.gradient)
-        memory("quantisation of the gradient", part, OperatorPass::input_gradient, bytes * m * n * groups, launches,
+        memory("quantisation of the gradient", part, OperatorPass::input_gradient, bytes * m * n * groups, quantising,
                kernels);
     }
-    one_matmul(what, part, OperatorPass::forward, m, n, k, groups, narrow);
-    one_matmul(what, part, OperatorPass::input_gradient, m, k, n, groups, narrow);
-    one_matmul(what, part, OperatorPass::weight_gradient, m, n, k, groups, narrow);
+    one_matmul(what, part, OperatorPass::forward, m, n, k, groups, narrow, calls.forward);
+    one_matmul(what, part, OperatorPass::input_gradient, m, k, n, groups, narrow, calls.input_gradient);
+    one_matmul(what, part, OperatorPass::weight_gradient, m, n, k, groups, narrow, calls.weight_gradient);
     // n x k from m rows; accumulated in the gradient's own format.
     sink.list.last().bytes += 2 * s.precision.gradient_bytes * n * k * groups;
   }
 }
 
 template <class Sink>
-void Walk<Sink>::matmul_16(const char* what, Part part, double m, double n, double k) {
-  one_matmul(what, part, OperatorPass::forward, m, n, k, 1, false);
-  one_matmul(what, part, OperatorPass::input_gradient, m, k, n, 1, false);
-  one_matmul(what, part, OperatorPass::weight_gradient, m, n, k, 1, false);
+void Walk<Sink>::matmul_16(const char* what, Part part, double m, double n, double k, Calls calls) {
+  one_matmul(what, part, OperatorPass::forward, m, n, k, 1, false, calls.forward);
+  one_matmul(what, part, OperatorPass::input_gradient, m, k, n, 1, false, calls.input_gradient);
+  one_matmul(what, part, OperatorPass::weight_gradient, m, n, k, 1, false, calls.weight_gradient);
 }
 
 template <class Sink>
 void Walk<Sink>::batched(const char* what, Part part, OperatorPass pass, double m, double n, double k, double groups) {
   if constexpr (Sink::operators) {
-    one_matmul(what, part, pass, m, n, k, groups, false);
+    one_matmul(what, part, pass, m, n, k, groups, false, 1);
     sink.list.last().launches = sink.list.last().kernels = 1;
   }
 }
@@ -94,7 +96,7 @@ void Walk<Sink>::attention_pass(const char* what, OperatorPass pass, double flop
        .flops = flops,
        .sequence = z.sequence_length,
        .heads = std::max(1.0, z.sequences * s.model.attention.num_heads / z.tp / z.cp),
-       .head_dim = double(s.model.attention.head_dim),
+       .head_dim = double(std::min(s.model.attention.head_dim, s.model.attention.value_dim())),
        .launches = launches,
        .kernels = launches});
 }
@@ -112,9 +114,22 @@ void Walk<Sink>::memory(const char* what, Part part, OperatorPass pass, double b
 
 template <class Sink>
 void Walk<Sink>::elementwise(const char* what, Part part, double elements, double forward_passes,
-                             double backward_passes, double launches) {
-  memory(what, part, OperatorPass::forward, elements * element * forward_passes, launches);
-  memory(what, part, OperatorPass::input_gradient, elements * element * backward_passes, launches);
+                             double backward_passes, double untiled, Calls calls) {
+  memory(what, part, OperatorPass::forward, elements * element * forward_passes, launches(untiled, calls.forward));
+  memory(what, part, OperatorPass::input_gradient, elements * element * backward_passes,
+         launches(untiled, calls.input_gradient));
+}
+
+template <class Sink>
+double Walk<Sink>::tile_rows(double tokens, double width) const {
+  if constexpr (!Sink::tensors) return 0;
+  return s.kernels.tiled ? z.threads * row(Tiles(tokens).size, width) : 0;
+}
+
+template <class Sink>
+double Walk<Sink>::tile_sums(double tokens, double width) const {
+  if constexpr (!Sink::tensors) return 0;
+  return s.kernels.tiled ? row(Tiles(tokens).count, width) : 0;
 }
 
 template <class Sink>
@@ -133,7 +148,8 @@ void Walk<Sink>::collective(const char* what, Part part, OperatorPass pass, Coll
 template <class Sink>
 int Walk<Sink>::linear(const Linear& l) {
   weight(l.name, l.rows, l.columns, WeightKind::matrix, l.place, l.role, true, true, l.groups);
-  matmul(l.name, l.part, l.tokens / l.groups, l.rows, l.columns, l.groups, {l.quantises_input, l.quantises_gradient});
+  matmul(l.name, l.part, l.tokens / l.groups, l.rows, l.columns, l.groups, {l.quantises_input, l.quantises_gradient},
+         l.calls);
   return linear_tensors(l);
 }
 
@@ -142,7 +158,7 @@ template <class Sink>
 int Walk<Sink>::linear_tensors(const Linear& l) {
   if constexpr (!Sink::tensors) return 0;
   const double out_bytes = l.out_bytes >= 0 ? l.out_bytes : row(l.tokens, l.rows);
-  const int out = tensor(l.out_name, out_bytes);
+  const int out = tensor(l.out_name, out_bytes, l.gradient_in_place ? 0 : out_bytes);
   record([&] {
     int keeps = l.in, copy = none;
     if (quantised) {
@@ -156,8 +172,8 @@ int Walk<Sink>::linear_tensors(const Linear& l) {
                           .saved = {keeps},
                           .group = l.group,
                           .has_weight = true,
-                          .forward_workspace = l.gathered + l.partial,
-                          .backward_workspace = 2 * l.gathered + l.partial + gradient_copies};
+                          .forward_workspace = l.gathered + l.partial + l.forward_scratch,
+                          .backward_workspace = 2 * l.gathered + l.partial + gradient_copies + l.backward_scratch};
   });
   return out;
 }
@@ -168,7 +184,7 @@ int Walk<Sink>::norm(const Norm& n) {
     norm_weight(n.name, n.width);
   else
     vector(n.name, n.width, WeightPlace::whole, n.role);
-  norm_operator(n.name, n.tokens * n.width);
+  norm_operator(n.name, n.tokens * n.width, n.calls);
   return norm_tensors(n);
 }
 
@@ -176,8 +192,10 @@ template <class Sink>
 int Walk<Sink>::norm_tensors(const Norm& n) {
   if constexpr (!Sink::tensors) return 0;
   const double bytes = row(n.tokens, n.width);
-  const int in = n.in, out = tensor(n.out_name, bytes);
-  const int stat = s.kernels.norm_statistics ? tensor("norm statistics", n.tokens * 4, 0) : none;
+  const bool tiled = s.kernels.tiled;
+  const int in = n.in,
+            out = tensor(n.out_name, tiled && n.in_tile ? 0 : bytes, tiled && n.gradient_in_tile ? 0 : bytes);
+  const int stat = s.kernels.norm_statistics ? tensor("norm statistics", n.tokens * wide, 0) : none;
   if (s.kernels.fused_norm && s.kernels.remakes_norm) {
     // What is made again starts from the statistics.
     record([&] {
@@ -194,12 +212,12 @@ int Walk<Sink>::norm_tensors(const Norm& n) {
     });
     return out;
   }
-  const int wide = tensor("norm's float32 input", bytes / element * 4),
-            scaled = tensor("normalised", s.kernels.wide_norm ? bytes / element * 4 : bytes);
-  record([&] { return Tape::Operator{.name = n.name, .in = {in}, .out = {wide}, .group = n.group}; });
+  const int in_float = tensor("norm's float32 input", bytes / element * wide),
+            scaled = tensor("normalised", s.kernels.wide_norm ? bytes / element * wide : bytes);
+  record([&] { return Tape::Operator{.name = n.name, .in = {in}, .out = {in_float}, .group = n.group}; });
   record([&] {
     return Tape::Operator{
-        .name = n.name, .in = {wide}, .out = {scaled, stat}, .saved = {wide, stat}, .group = n.group};
+        .name = n.name, .in = {in_float}, .out = {scaled, stat}, .saved = {in_float, stat}, .group = n.group};
   });
   record([&] {
     return Tape::Operator{.name = n.name, .in = {scaled}, .out = {out}, .saved = {scaled}, .group = n.group};
@@ -208,11 +226,15 @@ int Walk<Sink>::norm_tensors(const Norm& n) {
 }
 
 template <class Sink>
-int Walk<Sink>::sum(const char* name, int branch, int other, int group) {
-  const int out = tensor("residual stream", split(s.model.hidden));
+int Walk<Sink>::sum(const char* name, int branch, int other, int group, double bytes, double scratch) {
+  const int out = tensor("residual stream", bytes);
   record([&] {
-    return Tape::Operator{
-        .name = name, .in = {branch, other}, .out = {out}, .group = group, .passes_gradient = true};
+    return Tape::Operator{.name = name,
+                          .in = {branch, other},
+                          .out = {out},
+                          .group = group,
+                          .passes_gradient = true,
+                          .forward_workspace = scratch};
   });
   return out;
 }
@@ -241,11 +263,12 @@ void Walk<Sink>::residual(const Ending& e, int out, int group_of_branch) {
                 .group = group_of_branch});
   // With several residual streams a block reads a mixture of them and writes to all.
   const bool several = m.residual_streams > 1;
-  elementwise("residual", Part::norm, z.split_tokens * m.hidden * m.residual_streams, several ? 4 : 3, several ? 6 : 2,
-              several ? 8 : 1);
+  if (!(segment == Segment::combine && s.kernels.permutes_by_token))  // else in the pass that sums the rows
+    elementwise("residual", Part::norm, z.split_tokens * m.hidden * m.residual_streams, several ? 4 : 3,
+                several ? 6 : 2, several ? 8 : 1, e.calls);
   streams();
   out = dropout(e.dropout, out, group_of_branch);
-  stream = sum(e.sum, out, stream, group({}));
+  stream = sum(e.sum, out, stream, group({}), split(m.hidden), e.scratch);
 }
 
 // Of one place where the streams are read and written: a matrix from all of them, its biases and three scales.

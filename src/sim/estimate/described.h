@@ -30,8 +30,8 @@ model::Subject subject_of(const Setting& setting, const model::Kernels& kernels,
 // Of a micro-batch between two stages, all tensor ranks' parts together.
 double stage_message_bytes(const Setting& setting);
 
-// All passes of one layer; of MTP layers (num_layers and up) without their projections. Time does not depend on what
-// kernels keep in memory: these are those of plain ones, with rows of the heaviest rank.
+// All passes of one layer; of MTP layers (num_layers and up) without their projections. A search takes the passes and
+// launches of plain kernels, whatever its own keep in memory, with rows of the heaviest rank.
 void add_layer_operators(const Setting& setting, int layer, OperatorList& out);
 void add_embedding_operators(const Setting& setting, OperatorList& out);
 void add_head_operators(const Setting& setting, OperatorList& out);

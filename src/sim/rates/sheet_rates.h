@@ -1,6 +1,7 @@
 // Rates of a data sheet under a stack's profile.
 #pragma once
 #include <algorithm>
+#include <cmath>
 
 #include "sim/estimate/machine.h"
 #include "sim/rates/rates.h"
@@ -14,7 +15,8 @@ class SheetRates final : public Rates {
   SheetRates(const platform::PlatformSpec& platform, const platform::DeviceEfficiency& device,
              const platform::StackBehaviour& stack, ComputeFormat compute);
 
-  // A matmul of small operands reaches less, one of thin ones is bound by memory.
+  // A matmul of small operands reaches less, one of thin ones is bound by memory. Attention fills the matrix units only
+  // with heads of 128 and more.
   double operator_s(const Operator& op) const override {
     switch (op.kind) {
       case OperatorKind::matmul: {
@@ -23,7 +25,7 @@ class SheetRates final : public Rates {
         return std::max(op.flops / rate * fill, op.bytes / machine_.memory_bytes);
       }
       case OperatorKind::attention:
-        return op.flops / machine_.attention_flops;
+        return op.flops / machine_.attention_flops * std::sqrt(std::max(1.0, 128 / op.head_dim));
       default:
         return op.bytes / machine_.memory_bytes;
     }
