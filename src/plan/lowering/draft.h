@@ -48,7 +48,7 @@ std::vector<Place> places(const model::ModelSpec& model, const Chunk& chunk);
 Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, const std::vector<Chunk>& chunks,
                       int stage);
 // Pass 2: all-to-alls around the experts where they are spread over ep > 1 ranks.
-Draft add_expert_exchange(Draft draft, int ep);
+Draft add_expert_transfers(Draft draft, int ep);
 // Pass 3: boundaries and gradients between stages. A receive is posted while the slot before its own runs.
 Draft add_pipeline_transfers(Draft draft);
 // Pass 4: gradient buckets, filled in the order in which the last micro-batch's backward completes them, each reduced as
