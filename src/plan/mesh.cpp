@@ -80,6 +80,17 @@ Mesh mesh_of(const LayoutSpec& l) {
           .expert_order = l.expert_order};
 }
 
+std::string dense_degrees(const Mesh& mesh) {
+  std::string out = fmt::format("pp {} x dp {}", mesh.pp, mesh.dp);
+  if (mesh.cp > 1) out += fmt::format(" x cp {}", mesh.cp);
+  if (mesh.tp > 1) out += fmt::format(" x tp {}", mesh.tp);
+  return out;
+}
+
+std::string expert_degrees(const Mesh& mesh) {
+  return fmt::format("ep {}", mesh.ep) + (mesh.etp > 1 ? fmt::format(" x etp {}", mesh.etp) : "");
+}
+
 int Mesh::host(int rank) const {
   int host = 0, last = 0;
   for (const int ranks : ranks_of_host) {

@@ -142,7 +142,7 @@ std::string plan_text(const PlanView& v) {
                 fmt::format("{}", stage.actions.size()), fmt::format("{}", stage.buckets.size())});
   }
   out += layout.text();
-  out += fmt::format("  pp {} x dp {}; experts over ep {}, each on {} {}; all-to-all {}\n", mesh.pp, mesh.dp, mesh.ep, mesh.edp(),
+  out += fmt::format("  {}; experts over {}, each on {} {}; all-to-all {}\n", dense_degrees(mesh), expert_degrees(mesh), mesh.edp(),
                      mesh.edp() == 1 ? "rank" : "ranks", pattern_text(v.plan, v.prediction));
   out += fmt::format("  {} sequences of {} tokens a step: {} micro-batches of {} on each of {} data ranks\n",
                      v.run.batch.global_batch, v.run.batch.sequence_length, v.plan.num_micro_batches, v.run.batch.micro_batch,

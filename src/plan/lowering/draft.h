@@ -56,7 +56,7 @@ Draft add_pipeline_transfers(Draft draft);
 Draft add_gradient_reduction(Draft draft, const model::ModelSpec& model, const Mesh& mesh, double bucket_bytes,
                              int bytes_per_element);
 // Pass 5: the token count before the first use of it, and norm, metrics and optimizer after all reductions.
-Draft add_step_ends(Draft draft, const model::ModelSpec& model);
+Draft add_step_ends(Draft draft, const model::ModelSpec& model, const Mesh& mesh);
 // Numbers the actions, and adds the waits for buffers that another lane fills.
 StagePlan finish(Draft draft);
 

@@ -47,7 +47,7 @@ Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
     d = add_pipeline_transfers(std::move(d));
     d = add_gradient_reduction(std::move(d), run.model, mesh, run.layout.bucket_MiB * MiB,
                                size_of(accumulate_dtype(run.device.dtype)));
-    d = add_step_ends(std::move(d), run.model);
+    d = add_step_ends(std::move(d), run.model, mesh);
     plan.stages.push_back(finish(std::move(d)));
   }
   return plan;
