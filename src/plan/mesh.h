@@ -49,7 +49,8 @@ struct Mesh {
   int stage_ranks() const { return dp * cp * tp; }
   int world() const { return pp * stage_ranks(); }
   int edp() const { return static_cast<int>(std::max<std::int64_t>(1, stage_ranks() / (std::int64_t{1} * ep * etp))); }
-  int host(int rank) const;
+  int host(int rank) const { return hosts({rank}).front(); }
+  std::vector<int> hosts(const std::vector<int>& ranks) const;  // of ascending ranks: linear in these and in the hosts
   AxisOrder experts() const { return expert_order.empty() ? expert_order_of(order) : expert_order; }
   AxisStrides strides() const;
   // Whether dense layers and experts have the same stages: as many ranks of either lie before pp in their order. They do
