@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "model/untrainable.h"
 #include "plan/layout_keys.h"
 #include "plan/run_spec.h"
-#include "platform/platform_file.h"
 #include "search/layouts/given_layout.h"
 #include "trireme/commands.h"
 #include "trireme/found_run.h"
@@ -38,7 +38,7 @@ struct Options {
 // Whether a --set is of what a search is asked, not of the run.
 bool belongs_to_question(const std::string& set) {
   const std::string table = set.substr(0, set.find_first_of("=. "));
-  const auto asked = {"layout", "load", "execution", "precision", "memory_profile"};
+  const auto asked = {"layout", "load", "execution", "precision", "kernels", "memory_profile"};
   return set.starts_with("batch.micro_batch") || std::find(asked.begin(), asked.end(), table) != asked.end();
 }
 
@@ -75,6 +75,8 @@ DType compute_of(const plan::RunSpec& run) {
 
 void plan_run(const plan::RunSpec& run, const Options& o, const Context& context) {
   model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
+  for (const std::string& file : {o.layout.html, o.layout.trace})
+    if (!file.empty()) check_writable(file);
   const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run));
   const ChosenPlatform chosen = choose_platform(o.layout.question.platform, o.layout.question.stack, run, context);
   const platform::PlatformSpec& platform = chosen.spec;
@@ -86,19 +88,12 @@ void plan_run(const plan::RunSpec& run, const Options& o, const Context& context
   write_run_pages(planned, platform, output);
 }
 
-void search_runnable(const Options& o, plan::RunSpec run, const ChosenQuestion& chosen,
-                     const platform::PlatformSpec& platform) {
+void search_runnable(const Options& o, plan::RunSpec run, const ChosenQuestion& chosen, ChosenPlatform platform) {
   const LayoutPlanOptions& l = o.layout;
-  if (platform.device.gemm.empty()) {
-    // Without curves there are no prices of segments: the search's own are taken.
-    model::refuse_untrainable(run.model, run.file);
-    ChosenQuestion held = chosen;
-    search::hold_to_runnable(held.question);
-    return plan_question(l, held);
-  }
   refuse_options({{"--csv", !l.csv.empty()}, {"--pareto", l.pareto}}, "", "not with --runnable, which estimates no layout");
   const sim::Setting& s = chosen.question.base;
   run.layout = s.layout, run.batch = s.batch;
+  if (l.question.memory_GiB > 0) platform.spec.device.memory_bytes = chosen.question.target.capacity_bytes;
   plan_runnable({.run = std::move(run), .num_ranks = s.num_devices, .given = chosen.question.given}, chosen, platform,
                 {.output = output_of(o), .out = l.out, .top = l.top, .threads = l.threads});
 }
@@ -132,9 +127,9 @@ void search_run(plan::RunSpec run, Options& o, const Context& context) {
            fmt::format("layout.bucket_MiB={}", run.layout.bucket_MiB)};
   for (const std::string& set : o.set)
     if (belongs_to_question(set)) q.set.push_back(set);
-  const platform::PlatformSpec platform = choose_platform(q.platform, q.stack, run, context).spec;
+  const ChosenPlatform platform = choose_platform(q.platform, q.stack, run, context);
   if (!q.platform.empty()) run.platform = std::filesystem::absolute(platform_file(q.platform, context)).lexically_normal();
-  const ChosenQuestion chosen = choose_question(q, context, run.model, platform);
+  const ChosenQuestion chosen = choose_question(q, context, run.model, platform.spec);
   o.layout.as_run = [&](const sim::Setting& s) {
     plan::RunSpec out = run;
     out.layout = s.layout, out.batch = s.batch;
@@ -153,10 +148,10 @@ void search_model(Options& o, const Context& context) {
   need(q.devices > 0, "--devices", "is missing: the number of devices");
   const ChosenQuestion chosen = choose_question(q, context);
   const std::filesystem::path file = platform_file(q.platform, context);
-  const platform::PlatformSpec platform = platform::load_platform(file);
+  const ChosenPlatform platform = choose_platform(q.platform, q.stack, {}, context);
   const RunPlace place{.out = o.layout.out.empty() ? chosen.question.base.model.name : o.layout.out,
                        .platform = file,
-                       .device = platform.device.kind == "cpu" ? "cpu" : "cuda",
+                       .device = platform.spec.device.kind == "cpu" ? "cpu" : "cuda",
                        .data = o.data};
   o.layout.as_run = [&](const sim::Setting& s) { return run_of(s, place); };
   if (o.runnable) {

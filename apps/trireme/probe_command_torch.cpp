@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -219,6 +220,7 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
 void probe_command(const Options& o, Context& context) {
   const comm::LaunchEnv env = comm::parse_launch_env(context.environment);
   const bool launched = env.source != comm::LaunchSource::single;
+  if (!launched || env.rank == 0) check_writable(o.out);  // measuring takes a minute, or more
   if (o.links || o.all_to_all) {
     const int ranks = launched ? env.world : o.ranks > 0 ? o.ranks : std::min(8, std::max(2, num_cores()));
     if (!launched && ranks > 1) {

@@ -13,17 +13,18 @@
 namespace trireme::apps {
 
 std::vector<PricedRun> price_runs(const std::vector<plan::RunSpec>& runs, int num_ranks,
-                                  const platform::PlatformSpec& platform, int threads) {
+                                  const ChosenPlatform& platform, int threads) {
   std::vector<PricedRun> out(runs.size());
   const std::size_t used = threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
   search::share_out(used, runs.size(), 1, [&](std::size_t, std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      const RunPlan planned = make_run_plan(runs[i], plan::resolve_mesh(runs[i], num_ranks), platform);
+      const RunPlan planned = make_run_plan(runs[i], plan::resolve_mesh(runs[i], num_ranks), platform.spec,
+                                            {.keep = {}, .software = platform.software});
       const plan::Prediction& p = planned.predicted.prediction;
       out[i] = {.run = planned.run, .step_s = p.step_s, .tokens_per_s = p.tokens_per_s};
       for (const plan::MemoryCurve& m : p.memory) out[i].peak_bytes = std::max(out[i].peak_bytes, m.peak_bytes);
       out[i].misfits =
-          report::infeasibilities({planned.run, planned.plan, planned.predicted.priced.costs, p, platform});
+          report::infeasibilities({planned.run, planned.plan, planned.predicted.priced.costs, p, platform.spec});
     }
   });
   std::stable_sort(out.begin(), out.end(), [](const PricedRun& a, const PricedRun& b) {

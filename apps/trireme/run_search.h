@@ -1,10 +1,10 @@
-// The layouts of a run that `trireme train` executes, each lowered and simulated on the platform, the fastest first.
+// The layouts of a run that `trireme train` executes, each lowered and simulated on a platform, the fastest first.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "plan/run_spec.h"
-#include "platform/platform_spec.h"
+#include "trireme/platform_choice.h"
 
 namespace trireme::apps {
 
@@ -18,7 +18,7 @@ struct PricedRun {
 // Each run's step and memory as `trireme plan RUN` predicts them. Those that fit come first, then the faster ones; equally
 // fast ones in the given order. The result does not depend on the number of threads (0: all cores).
 std::vector<PricedRun> price_runs(const std::vector<plan::RunSpec>& runs, int num_ranks,
-                                  const platform::PlatformSpec& platform, int threads = 0);
+                                  const ChosenPlatform& platform, int threads = 0);
 
 // "pp 2, ep 2, dp 2, micro-batch 2, gpipe, layers 1+3, dedup"
 std::string run_line(const plan::RunSpec& run);

@@ -57,7 +57,7 @@ json priced_json(const PricedRun& p) {
 // Ranks of one host have the same way to each other. Unless its links were measured while all talk, other patterns than flat
 // would be priced by a link alone, and flat by what it took: then it stands for all.
 search::RunQuestion of_measured_patterns(search::RunQuestion q, const platform::PlatformSpec& platform) {
-  const bool one_host = platform.datasheet.empty() && (platform.host.ranks == 0 || q.num_ranks <= platform.host.ranks);
+  const bool one_host = sim::has_curves(platform) && (platform.host.ranks == 0 || q.num_ranks <= platform.host.ranks);
   if (!one_host || !platform.shared_links.empty() || q.is_given("layout.all_to_all")) return q;
   q.given.insert("layout.all_to_all");
   q.run.layout.all_to_all = "flat";
@@ -70,9 +70,9 @@ struct OfFewerRanks {
 };
 
 // On one host the ranks share its cores: fewer of them may be faster.
-std::vector<OfFewerRanks> of_fewer_ranks(search::RunQuestion q, const platform::PlatformSpec& platform, int threads) {
+std::vector<OfFewerRanks> of_fewer_ranks(search::RunQuestion q, const ChosenPlatform& platform, int threads) {
   std::vector<OfFewerRanks> out;
-  if (!platform.datasheet.empty() || platform.device.kind != "cpu") return out;
+  if (!sim::has_curves(platform.spec) || platform.spec.device.kind != "cpu") return out;
   const int all = q.num_ranks;
   for (int ranks = 1; ranks < all; ++ranks) {
     if (all % ranks != 0) continue;
@@ -123,9 +123,9 @@ void say_that_nothing_fits(const Candidates& candidates, const search::RunQuesti
 
 }  // namespace
 
-void plan_runnable(const search::RunQuestion& asked, const ChosenQuestion& chosen, const platform::PlatformSpec& platform,
+void plan_runnable(const search::RunQuestion& asked, const ChosenQuestion& chosen, const ChosenPlatform& platform,
                    const RunnableOptions& o) {
-  const search::RunQuestion q = of_measured_patterns(asked, platform);
+  const search::RunQuestion q = of_measured_patterns(asked, platform.spec);
   for (const std::string& file : {o.out, o.output.html, o.output.trace})
     if (!file.empty()) check_writable(file);
   model::refuse_untrainable(q.run.model, q.run.file);
@@ -150,9 +150,11 @@ void plan_runnable(const search::RunQuestion& asked, const ChosenQuestion& chose
   const auto fewer = of_fewer_ranks(q, platform, o.threads);
 
   const PricedRun& best = priced.front();
-  const RunPlan planned = make_run_plan(best.run, plan::resolve_mesh(best.run, q.num_ranks), platform);
+  RunPlan planned = make_run_plan(best.run, plan::resolve_mesh(best.run, q.num_ranks), platform.spec,
+                                  {.keep = {}, .software = platform.software});
+  planned.assumptions.insert(planned.assumptions.begin(), platform.assumptions.begin(), platform.assumptions.end());
   if (o.output.json) {
-    json j = run_json(planned, platform, o.output);
+    json j = run_json(planned, platform.spec, o.output);
     const json found = priced_json(best);
     j["layout"] = found["layout"];
     j["unrunnable"] = json::array();
@@ -168,13 +170,13 @@ void plan_runnable(const search::RunQuestion& asked, const ChosenQuestion& chose
     }
     std::fputs((j.dump(1) + "\n").c_str(), stdout);
   } else {
-    std::fputs(run_text(planned, platform, o.output).c_str(), stdout);
+    std::fputs(run_text(planned, platform.spec, o.output).c_str(), stdout);
     std::fputs(found_text(candidates, priced, fewer, o, seconds).c_str(), stdout);
   }
-  write_run_pages(planned, platform, o.output);
+  write_run_pages(planned, platform.spec, o.output);
   if (o.out.empty()) return;
   write_run(o.out, best.run,
-            {fmt::format("Written by trireme plan for {} ranks of {}: {}.", q.num_ranks, platform.name,
+            {fmt::format("Written by trireme plan for {} ranks of {}: {}.", q.num_ranks, platform.spec.name,
                          run_line(best.run)),
              fmt::format("Predicted: a step of {}, {} on a rank.", report::show_seconds(best.step_s),
                          report::show_bytes(best.peak_bytes))});

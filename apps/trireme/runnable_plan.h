@@ -2,9 +2,9 @@
 #pragma once
 #include <string>
 
-#include "platform/platform_spec.h"
 #include "search/runs/runnable_layouts.h"
 #include "trireme/planned_run.h"
+#include "trireme/platform_choice.h"
 #include "trireme/question_choice.h"
 
 namespace trireme::apps {
@@ -18,8 +18,8 @@ struct RunnableOptions {
 // Lists the layouts and simulates each where they are few; else searches by bounds and simulates the best. Prints the
 // fastest that fits in memory, those behind it, and, on a probed host, what fewer ranks would take. ConfigError for a
 // model that train can't run, or where no layout has so many ranks.
-void plan_runnable(const search::RunQuestion& question, const ChosenQuestion& chosen,
-                   const platform::PlatformSpec& platform, const RunnableOptions& options);
+void plan_runnable(const search::RunQuestion& question, const ChosenQuestion& chosen, const ChosenPlatform& platform,
+                   const RunnableOptions& options);
 
 // More layouts than this are not listed.
 inline constexpr std::size_t most_listed = 400;

@@ -16,7 +16,7 @@ using model::Segment;
 
 struct Model::State {
   model::ModelSpec spec;
-  Part part;
+  Hosted hosted;
   ModelOptions options;
   ParameterStore store;
   RotaryTable rotary;
@@ -25,25 +25,26 @@ struct Model::State {
   SegmentContext context(int layer) {
     SegmentContext c{.spec = spec, .options = options, .layer = layer, .ends = &store.ends, .rotary = &rotary};
     if (layer < 0) return c;
-    const int i = layer - part.first_layer;
-    TRIREME_CHECK(i >= 0 && i < part.num_layers, "layer {} is not in [{}, {})", layer, part.first_layer,
-                  part.first_layer + part.num_layers);
+    const model::LayerRange& layers = hosted.layers;
+    const int i = layer - layers.first_layer;
+    TRIREME_CHECK(i >= 0 && i < layers.num_layers, "layer {} is not in [{}, {})", layer, layers.first_layer,
+                  layers.first_layer + layers.num_layers);
     c.parameters = &store.layers[static_cast<std::size_t>(i)];
     c.selection_bias_E = selection_biases[static_cast<std::size_t>(i)];
     return c;
   }
 };
 
-Model::Model(const model::ModelSpec& spec, Part part, ModelOptions options) : state_(std::make_unique<State>()) {
+Model::Model(const model::ModelSpec& spec, Hosted hosted, ModelOptions options) : state_(std::make_unique<State>()) {
   state_->spec = spec;
-  state_->part = std::move(part);
+  state_->hosted = std::move(hosted);
   state_->options = options;
-  state_->store = make_parameters(state_->spec, state_->part, state_->options);
+  state_->store = make_parameters(state_->spec, state_->hosted, state_->options);
   state_->rotary = {.theta = spec.attention.rope_theta, .head_dim = spec.attention.head_dim, .dtype = options.dtype};
-  const Part& p = state_->part;
-  state_->selection_biases.resize(static_cast<std::size_t>(p.num_layers));
-  for (int i = 0; i < p.num_layers; ++i)
-    if (spec.is_moe(p.first_layer + i) && spec.moe.router.selection_bias)
+  const model::LayerRange& layers = state_->hosted.layers;
+  state_->selection_biases.resize(static_cast<std::size_t>(layers.num_layers));
+  for (int i = 0; i < layers.num_layers; ++i)
+    if (spec.is_moe(layers.first_layer + i) && spec.moe.router.selection_bias)
       state_->selection_biases[static_cast<std::size_t>(i)] =
           at::zeros({spec.moe.num_experts}, at::TensorOptions().device(options.device).dtype(at::kFloat));
 }
@@ -53,8 +54,8 @@ Model::~Model() = default;
 const model::ModelSpec& Model::spec() const {
   return state_->spec;
 }
-const Part& Model::part() const {
-  return state_->part;
+const Hosted& Model::hosted() const {
+  return state_->hosted;
 }
 const ModelOptions& Model::options() const {
   return state_->options;
@@ -64,8 +65,9 @@ const std::vector<Parameter*>& Model::parameters() {
 }
 
 at::Tensor& Model::selection_bias(int layer) {
-  const int i = layer - state_->part.first_layer;
-  TRIREME_CHECK(i >= 0 && i < state_->part.num_layers, "layer {} is not here", layer);
+  const model::LayerRange& layers = state_->hosted.layers;
+  const int i = layer - layers.first_layer;
+  TRIREME_CHECK(i >= 0 && i < layers.num_layers, "layer {} is not here", layer);
   return state_->selection_biases[static_cast<std::size_t>(i)];
 }
 

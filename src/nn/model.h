@@ -6,18 +6,17 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/layer_range.h"
 #include "model/operators.h"
 #include "nn/boundary.h"
 #include "nn/parameter.h"
 
 namespace trireme::nn {
 
-struct Part {
-  int first_layer = 0;
-  int num_layers = 0;
-  bool embed = true;
-  bool head = true;
-  std::vector<int> experts;  // global ids of the routed experts hosted, ascending (the same in every layer)
+// What a rank hosts of a model.
+struct Hosted {
+  model::LayerRange layers;
+  std::vector<int> experts;  // global ids of the routed experts, ascending (the same in every layer)
 };
 
 struct ModelOptions {
@@ -29,11 +28,11 @@ struct ModelOptions {
 
 class Model {
  public:
-  Model(const model::ModelSpec& spec, Part part, ModelOptions options);
+  Model(const model::ModelSpec& spec, Hosted hosted, ModelOptions options);
   ~Model();
 
   const model::ModelSpec& spec() const;
-  const Part& part() const;
+  const Hosted& hosted() const;
   const ModelOptions& options() const;
 
   // Every stored parameter, each once (a tied head and embedding in the same part are one), in the order of

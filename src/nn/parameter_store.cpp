@@ -41,13 +41,14 @@ std::string stored_name(const ParameterSpec& p) {
   return name;
 }
 
-bool hosted(const model::ModelSpec& spec, const ParameterSpec& p, const Part& part) {
+bool is_here(const model::ModelSpec& spec, const ParameterSpec& p, const Hosted& hosted) {
+  const model::LayerRange& layers = hosted.layers;
   if (p.layer >= 0) {
-    if (p.layer < part.first_layer || p.layer >= part.first_layer + part.num_layers) return false;
-    return p.expert < 0 || std::binary_search(part.experts.begin(), part.experts.end(), p.expert);
+    if (p.layer < layers.first_layer || p.layer >= layers.first_layer + layers.num_layers) return false;
+    return p.expert < 0 || std::binary_search(hosted.experts.begin(), hosted.experts.end(), p.expert);
   }
-  if (p.segment == Segment::embed) return part.embed || (part.head && spec.tied_embeddings);
-  return part.head;
+  if (p.segment == Segment::embed) return layers.embed || (layers.head && spec.tied_embeddings);
+  return layers.head;
 }
 
 Parameter*& role(LayerParameters& layer, const std::string& name) {
@@ -86,13 +87,14 @@ std::vector<std::int64_t> stored_shape(const Parameter& p, int num_experts) {
 
 }  // namespace
 
-ParameterStore make_parameters(const model::ModelSpec& spec, const Part& part, const ModelOptions& options) {
-  TRIREME_CHECK(std::is_sorted(part.experts.begin(), part.experts.end()), "the hosted experts must be ascending");
+ParameterStore make_parameters(const model::ModelSpec& spec, const Hosted& hosted, const ModelOptions& options) {
+  const model::LayerRange& layers = hosted.layers;
+  TRIREME_CHECK(std::is_sorted(hosted.experts.begin(), hosted.experts.end()), "the hosted experts must be ascending");
   ParameterStore store;
-  store.layers.resize(static_cast<std::size_t>(part.num_layers));
+  store.layers.resize(static_cast<std::size_t>(layers.num_layers));
   std::map<std::string, Parameter*> by_name;
   for (const ParameterSpec& p : model::parameters(spec)) {
-    if (!hosted(spec, p, part)) continue;
+    if (!is_here(spec, p, hosted)) continue;
     const std::string name = stored_name(p);
     auto [slot, is_new] = by_name.try_emplace(name, nullptr);
     if (is_new) {
@@ -113,20 +115,20 @@ ParameterStore make_parameters(const model::ModelSpec& spec, const Part& part, c
 
   const auto tensor_options = at::TensorOptions().device(options.device).dtype(options.dtype);
   for (Parameter* p : store.all) {
-    p->value = at::zeros(stored_shape(*p, static_cast<int>(part.experts.size())), tensor_options);
+    p->value = at::zeros(stored_shape(*p, static_cast<int>(hosted.experts.size())), tensor_options);
     p->value.set_requires_grad(true);
-    if (p->layer >= 0) role(store.layers[static_cast<std::size_t>(p->layer - part.first_layer)], p->name) = p;
+    if (p->layer >= 0) role(store.layers[static_cast<std::size_t>(p->layer - layers.first_layer)], p->name) = p;
   }
   const auto find = [&](const char* name) -> Parameter* {
     const auto found = by_name.find(name);
     return found == by_name.end() ? nullptr : found->second;
   };
-  if (part.embed) store.ends.embed = find("embed.weight");
-  if (part.head) {
+  if (layers.embed) store.ends.embed = find("embed.weight");
+  if (layers.head) {
     store.ends.final_norm = find("final_norm.weight");
     store.ends.head = find(spec.tied_embeddings ? "embed.weight" : "head.weight");
     // A copy of the table that only the head uses: its gradient is complete after the head.
-    if (spec.tied_embeddings && !part.embed) store.ends.head->segment = Segment::head;
+    if (spec.tied_embeddings && !layers.embed) store.ends.head->segment = Segment::head;
   }
   return store;
 }

@@ -1,4 +1,4 @@
-// Builds the stored parameters of a Part: which named parameters are here, and how they are fused.
+// Builds the stored parameters of what a rank hosts: which named parameters are here, and how they are fused.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -39,7 +39,7 @@ struct ParameterStore {
   EndParameters ends;
 };
 
-ParameterStore make_parameters(const model::ModelSpec& spec, const Part& part, const ModelOptions& options);
+ParameterStore make_parameters(const model::ModelSpec& spec, const Hosted& hosted, const ModelOptions& options);
 
 // Adds a gradient to the accumulator, which whoever trains has bound; a bug where there is none.
 void add_gradient(Parameter& parameter, const at::Tensor& gradient);

@@ -44,7 +44,7 @@ struct Runner {
 
   void forward() {
     const model::ModelSpec& spec = model.spec();
-    TRIREME_CHECK(model.part().num_layers == spec.num_layers, "the model is not whole");
+    TRIREME_CHECK(model.hosted().layers.num_layers == spec.num_layers, "the model is not whole");
     Boundary b = run(Segment::embed, -1, {});
     for (int layer = 0; layer < spec.num_layers; ++layer)
       for (const Segment segment : model::computing_segments(spec, layer)) {
@@ -70,11 +70,11 @@ struct Runner {
 
 }  // namespace
 
-Part whole_model(const model::ModelSpec& spec) {
-  Part part{.first_layer = 0, .num_layers = spec.num_layers};
-  part.experts.resize(static_cast<std::size_t>(spec.moe.num_experts));
-  std::iota(part.experts.begin(), part.experts.end(), 0);
-  return part;
+Hosted whole_model(const model::ModelSpec& spec) {
+  Hosted all{.layers = {.num_layers = spec.num_layers, .embed = true, .head = true}};
+  all.experts.resize(static_cast<std::size_t>(spec.moe.num_experts));
+  std::iota(all.experts.begin(), all.experts.end(), 0);
+  return all;
 }
 
 Boundary as_leaves(const model::ModelSpec& spec, Segment segment, int layer, const Boundary& out) {

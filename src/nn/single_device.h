@@ -1,5 +1,5 @@
 // The whole model on one device, segment by segment as the pipeline runs it: what layouts are compared with, and what
-// the benchmark times. All experts must be local (Part of every layer, both ends, every expert).
+// the benchmark times. All experts must be local (whole_model: every layer, both ends, every expert).
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace trireme::nn {
 
-Part whole_model(const model::ModelSpec& spec);
+Hosted whole_model(const model::ModelSpec& spec);
 
 // Boundaries for the next segment: the written fields become leaves that ask for a gradient.
 Boundary as_leaves(const model::ModelSpec& spec, model::Segment segment, int layer, const Boundary& out);

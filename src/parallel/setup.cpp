@@ -5,25 +5,22 @@
 
 namespace trireme::parallel {
 
-nn::Part part_of(const plan::RunSpec& run, const plan::Plan& plan, int rank) {
+nn::Hosted hosted_by(const plan::RunSpec& run, const plan::Plan& plan, int rank) {
   const plan::Mesh& mesh = plan.mesh;
   const auto& chunks = plan.stages.at(mesh.pp_index(rank)).chunks;
   TRIREME_CHECK(chunks.size() == 1, "a stage of {} chunks", chunks.size());
-  nn::Part part{.first_layer = chunks[0].first_layer,
-                .num_layers = chunks[0].num_layers,
-                .embed = chunks[0].embed,
-                .head = chunks[0].head};
+  nn::Hosted out{.layers = chunks[0]};
   const int local = run.model.moe.num_experts / mesh.ep;
   TRIREME_CHECK(local * mesh.ep == run.model.moe.num_experts, "ep {} does not divide {} experts", mesh.ep,
                 run.model.moe.num_experts);
-  for (int e = 0; e < local; ++e) part.experts.push_back(mesh.ep_index(rank) * local + e);
-  return part;
+  for (int e = 0; e < local; ++e) out.experts.push_back(mesh.ep_index(rank) * local + e);
+  return out;
 }
 
 std::unique_ptr<nn::Model> make_model(const plan::RunSpec& run, const plan::Plan& plan, int rank, int local_rank) {
   at::Device device(run.device.device);
   if (!device.is_cpu() && !device.has_index()) device.set_index(static_cast<c10::DeviceIndex>(local_rank));
-  return std::make_unique<nn::Model>(run.model, part_of(run, plan, rank),
+  return std::make_unique<nn::Model>(run.model, hosted_by(run, plan, rank),
                                      nn::ModelOptions{.device = device, .dtype = to_scalar_type(run.device.dtype)});
 }
 

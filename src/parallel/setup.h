@@ -10,7 +10,7 @@
 namespace trireme::parallel {
 
 // What a rank hosts: the layers and ends of its stage, and the ep_index-th of ep equal contiguous blocks of experts.
-nn::Part part_of(const plan::RunSpec& run, const plan::Plan& plan, int rank);
+nn::Hosted hosted_by(const plan::RunSpec& run, const plan::Plan& plan, int rank);
 
 // The model's part of a rank, not yet initialised, on the run's device and in its dtype. local_rank chooses the
 // accelerator.

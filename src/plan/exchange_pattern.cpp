@@ -8,8 +8,7 @@ namespace trireme::plan {
 
 NodeShape node_shape(const Mesh& mesh, const GroupKind& kind, int rank) {
   std::vector<int> hosts, ranks;  // with a member, in order
-  for (const int member : mesh.group(kind, rank)) {
-    const int host = mesh.host(member);
+  for (const int host : mesh.hosts(mesh.group(kind, rank))) {
     if (hosts.empty() || host != hosts.back()) hosts.push_back(host), ranks.push_back(0);
     ++ranks.back();
   }

@@ -257,13 +257,6 @@ std::string cell_text(const json& value) {
   return fmt::format("{}", fmt::join(entries, " "));
 }
 
-std::vector<std::string> differing_keys(const LayoutSpec& a, const LayoutSpec& b) {
-  std::vector<std::string> out;
-  for (const LayoutKey& key : layout_keys())
-    if (key.value(a) != key.value(b)) out.push_back(key.name);
-  return out;
-}
-
 std::vector<RefusedKey> refused_keys(const LayoutSpec& layout) {
   std::vector<RefusedKey> out;
   for (const LayoutKey& key : layout_keys())

@@ -1,5 +1,5 @@
-// The keys of [layout], one table. From it they are read, written, printed as JSON and CSV, given to a search, compared
-// and refused by `trireme train`: a key is added here and nowhere else.
+// The keys of [layout], one table. From it they are read, written, printed as JSON and CSV, given to a search and
+// refused by `trireme train`: a key is added here and nowhere else.
 #pragma once
 #include <functional>
 #include <string>
@@ -38,9 +38,6 @@ std::string to_toml(const LayoutSpec& layout);
 nlohmann::json to_json(const LayoutSpec& layout);
 // A value in a cell of a CSV file or a line of text: lists' entries with a space between them, switches as yes and no.
 std::string cell_text(const nlohmann::json& value);
-
-// The names of the keys whose values differ.
-std::vector<std::string> differing_keys(const LayoutSpec& a, const LayoutSpec& b);
 
 // What `trireme train` can't execute of a layout.
 struct RefusedKey {

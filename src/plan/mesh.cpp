@@ -80,15 +80,31 @@ Mesh mesh_of(const LayoutSpec& l) {
           .expert_order = l.expert_order};
 }
 
-int Mesh::host(int rank) const {
-  int host = 0, last = 0;
-  for (const int ranks : ranks_of_host) {
-    last += ranks;
-    if (rank < last) return host;
-    ++host;
+std::string dense_degrees(const Mesh& mesh) {
+  std::string out = fmt::format("pp {} x dp {}", mesh.pp, mesh.dp);
+  if (mesh.cp > 1) out += fmt::format(" x cp {}", mesh.cp);
+  if (mesh.tp > 1) out += fmt::format(" x tp {}", mesh.tp);
+  return out;
+}
+
+std::string expert_degrees(const Mesh& mesh) {
+  return fmt::format("ep {}", mesh.ep) + (mesh.etp > 1 ? fmt::format(" x etp {}", mesh.etp) : "");
+}
+
+std::vector<int> Mesh::hosts(const std::vector<int>& ranks) const {
+  if (ranks_of_host.empty()) return std::vector<int>(ranks.size(), 0);
+  std::vector<int> out;
+  out.reserve(ranks.size());
+  std::size_t host = 0;
+  int end = ranks_of_host.front();  // the first rank of the next host
+  for (const int rank : ranks) {
+    while (rank >= end) {
+      TRIREME_CHECK(host + 1 < ranks_of_host.size(), "rank {} is on none of {} hosts", rank, ranks_of_host.size());
+      end += ranks_of_host[++host];
+    }
+    out.push_back(static_cast<int>(host));
   }
-  TRIREME_CHECK(ranks_of_host.empty(), "rank {} is on none of {} hosts", rank, ranks_of_host.size());
-  return 0;
+  return out;
 }
 
 int Mesh::rank(int stage, int place) const {

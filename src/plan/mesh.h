@@ -49,7 +49,8 @@ struct Mesh {
   int stage_ranks() const { return dp * cp * tp; }
   int world() const { return pp * stage_ranks(); }
   int edp() const { return static_cast<int>(std::max<std::int64_t>(1, stage_ranks() / (std::int64_t{1} * ep * etp))); }
-  int host(int rank) const;
+  int host(int rank) const { return hosts({rank}).front(); }
+  std::vector<int> hosts(const std::vector<int>& ranks) const;  // of ascending ranks: linear in these and in the hosts
   AxisOrder experts() const { return expert_order.empty() ? expert_order_of(order) : expert_order; }
   AxisStrides strides() const;
   // Whether dense layers and experts have the same stages: as many ranks of either lie before pp in their order. They do
@@ -60,6 +61,8 @@ struct Mesh {
   int dp_index(int rank) const { return strides().index(Axis::dp, rank); }
   int ep_index(int rank) const { return strides().index(Axis::ep, rank); }
   int edp_index(int rank) const { return strides().index(Axis::edp, rank); }
+  // Ranks with tokens of their own and the same dense parameters: a step sums their gradients and counts.
+  GroupKind data_group() const { return cp > 1 ? GroupKind(Axis::dp | Axis::cp) : GroupKind(Axis::dp); }
   // The `place`th rank of a stage, ascending: with tp 1 and cp 1 the one with this dp index.
   int rank(int stage, int place) const;
 
@@ -71,6 +74,10 @@ struct Mesh {
 
 // The layout's, with dp at least 1.
 Mesh mesh_of(const LayoutSpec& layout);
+
+// "pp 2 x dp 4", and "ep 4": with cp and tp, and with etp, where they are more than 1.
+std::string dense_degrees(const Mesh& mesh);
+std::string expert_degrees(const Mesh& mesh);
 
 // Of a mesh whose stages don't agree: "with tp-cp-ep-pp-dp 2 ranks of dense layers and 8 of experts come before pp".
 std::string why_stages_differ(const Mesh& mesh);

@@ -32,7 +32,7 @@ std::uint64_t hash(const Plan& plan) {
 }
 
 std::string to_text(const Plan& plan) {
-  std::string out = fmt::format("mesh pp {} x dp {} (ep {})\n", plan.mesh.pp, plan.mesh.dp, plan.mesh.ep);
+  std::string out = fmt::format("mesh {} ({})\n", dense_degrees(plan.mesh), expert_degrees(plan.mesh));
   out += to_text(plan.schedule);
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StagePlan& s = plan.stages[stage];

@@ -109,7 +109,6 @@ void write_measured(const fs::path& folder, const MeasuredRank& measured) {
 }
 
 Plan read_plan(const fs::path& folder) { return read<Plan>(folder / "plan.json"); }
-Costs read_costs(const fs::path& folder) { return read<Costs>(folder / "costs.json"); }
 Prediction read_prediction(const fs::path& folder) { return read<Prediction>(folder / "predicted.json"); }
 
 std::vector<MeasuredRank> read_measured(const fs::path& folder) {

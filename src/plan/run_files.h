@@ -97,7 +97,6 @@ void write_measured(const std::filesystem::path& run_folder, const MeasuredRank&
 
 // ConfigError with the file's name for a missing or broken one.
 Plan read_plan(const std::filesystem::path& run_folder);
-Costs read_costs(const std::filesystem::path& run_folder);
 Prediction read_prediction(const std::filesystem::path& run_folder);
 std::vector<MeasuredRank> read_measured(const std::filesystem::path& run_folder);  // ascending; none: empty
 

@@ -26,13 +26,13 @@ constexpr NamedConvention conventions[] = {
     {"with_full_recompute", {.passes = 4}},
 };
 
-struct Part {
+struct PartCounts {
   const char* key;
   std::int64_t parameters;
   double flops;
 };
 
-std::vector<Part> parts_of(const ModelSpec& spec, std::int64_t sequence_length) {
+std::vector<PartCounts> parts_of(const ModelSpec& spec, std::int64_t sequence_length) {
   const model::ParameterParts p = model::parameters_of(spec, model::whole_model(spec, /*mtp=*/true));
   const model::FlopsPerToken f = model::flops_per_token(spec, sequence_length);
   return {{"embedding", p.embedding, 0},
@@ -100,7 +100,7 @@ nlohmann::json model_json(const ModelSpec& spec, std::int64_t sequence_length) {
       {"params_with_mtp", model::parameters_of(spec, model::whole_model(spec, true)).total()},
       {"sequence_length", sequence_length},
   };
-  for (const Part& part : parts_of(spec, sequence_length))
+  for (const PartCounts& part : parts_of(spec, sequence_length))
     j["parts"][part.key] = {{"params", part.parameters}, {"flops_per_token", part.flops}};
   for (const NamedConvention& c : conventions)
     j["flops_per_token"][c.key] = {{"value", model::flops_per_token(spec, sequence_length, c.convention).total()},
@@ -130,10 +130,10 @@ std::string model_text(const ModelSpec& spec, std::int64_t sequence_length) {
   out += sizes.text() + "\n";
 
   TextTable parts({"part", "parameters", "share", "GFLOP/token", "share"});
-  const std::vector<Part> list = parts_of(spec, sequence_length);
+  const std::vector<PartCounts> list = parts_of(spec, sequence_length);
   double parameters = 0, flops = 0;
-  for (const Part& part : list) parameters += static_cast<double>(part.parameters), flops += part.flops;
-  for (const Part& part : list) {
+  for (const PartCounts& part : list) parameters += static_cast<double>(part.parameters), flops += part.flops;
+  for (const PartCounts& part : list) {
     if (part.parameters == 0 && part.flops == 0) continue;
     const auto count = static_cast<double>(part.parameters);
     parts.add({part.key, show_count(count), fmt::format("{:.1f} %", 100 * count / parameters),

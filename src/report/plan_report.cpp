@@ -18,13 +18,13 @@ namespace {
 
 constexpr int strip_width = 96;
 
-struct Rates {
+struct Throughput {
   double tokens_per_s_per_device = 0, model_flops_per_s_per_device = 0, mfu = 0;
 };
 
-Rates rates(const PlanView& v) {
+Throughput throughput(const PlanView& v) {
   const double world = v.plan.mesh.world(), step = v.prediction.step_s;
-  Rates out;
+  Throughput out;
   if (step <= 0) return out;
   out.tokens_per_s_per_device = v.prediction.tokens_per_s / world;
   out.model_flops_per_s_per_device = v.prediction.model_flops_per_step / step / world;
@@ -129,7 +129,7 @@ std::vector<std::string> infeasibilities(const PlanView& v) {
 std::string plan_text(const PlanView& v) {
   const plan::Mesh& mesh = v.plan.mesh;
   const auto counts = model::count_parameters(v.run.model);
-  const Rates r = rates(v);
+  const Throughput r = throughput(v);
   std::string out = fmt::format(
       "{}: {} ({} parameters, {} active a token) on {} ranks\n", v.run.name, v.run.model.name,
       show_count(static_cast<double>(counts.total)), show_count(static_cast<double>(counts.active)), mesh.world());
@@ -142,7 +142,7 @@ std::string plan_text(const PlanView& v) {
                 fmt::format("{}", stage.actions.size()), fmt::format("{}", stage.buckets.size())});
   }
   out += layout.text();
-  out += fmt::format("  pp {} x dp {}; experts over ep {}, each on {} {}; all-to-all {}\n", mesh.pp, mesh.dp, mesh.ep, mesh.edp(),
+  out += fmt::format("  {}; experts over {}, each on {} {}; all-to-all {}\n", dense_degrees(mesh), expert_degrees(mesh), mesh.edp(),
                      mesh.edp() == 1 ? "rank" : "ranks", pattern_text(v.plan, v.prediction));
   out += fmt::format("  {} sequences of {} tokens a step: {} micro-batches of {} on each of {} data ranks\n",
                      v.run.batch.global_batch, v.run.batch.sequence_length, v.plan.num_micro_batches, v.run.batch.micro_batch,
@@ -173,7 +173,7 @@ std::string plan_text(const PlanView& v) {
 
 nlohmann::json plan_json(const PlanView& v) {
   const auto counts = model::count_parameters(v.run.model);
-  const Rates r = rates(v);
+  const Throughput r = throughput(v);
   const auto reasons = infeasibilities(v);
   nlohmann::json memory = nlohmann::json::array(), timeline = nlohmann::json::array(), kinds = nlohmann::json::array();
   for (std::size_t s = 0; s < v.prediction.memory.size(); ++s) {

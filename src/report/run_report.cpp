@@ -14,7 +14,7 @@ namespace trireme::report {
 namespace {
 
 // Sums over actions into rows that appear in the order of their first action.
-class Rows {
+class KindRows {
  public:
   KindRow& row(const std::string& kind, plan::Lane lane) {
     const auto [at, fresh] = index_.try_emplace(kind, rows.size());
@@ -103,7 +103,7 @@ RunReport make_run_report(const std::filesystem::path& folder) {
     r.checkpoint_copy_bytes.predicted = std::max(r.checkpoint_copy_bytes.predicted, copy);
   }
 
-  Rows kinds, segments;
+  KindRows kinds, segments;
   PhaseRows phases;
   // Without measurements the tables still show the prediction of every rank.
   std::map<int, const plan::MeasuredRank*> of_rank;

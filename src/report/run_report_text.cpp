@@ -68,7 +68,7 @@ std::string strips_text(const RunReport& r) {
 
 std::string run_text(const RunReport& r) {
   const plan::Mesh& mesh = r.plan.mesh;
-  std::string out = fmt::format("pp {} x dp {} (ep {}), {}, {} micro-batches; platform {}{}\n\n", mesh.pp, mesh.dp, mesh.ep,
+  std::string out = fmt::format("{} ({}), {}, {} micro-batches; platform {}{}\n\n", dense_degrees(mesh), expert_degrees(mesh),
                                 r.plan.schedule.name, r.plan.num_micro_batches, r.prediction.platform,
                                 r.prediction.platform_measured ? " (measured)" : " (not all measured)");
   TextTable totals({"", "predicted", "measured", "error"});

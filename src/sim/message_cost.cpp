@@ -10,8 +10,8 @@ GroupPlace MessageCost::place_of(const std::vector<int>& members) const {
   GroupPlace out{.size = static_cast<double>(members.size()),
                  .stride = members.size() > 1 ? static_cast<double>(members[1] - members[0]) : 1};
   if (mesh_.ranks_of_host.empty()) return out;
-  const int first = mesh_.host(members.front());
-  const bool leaves = std::any_of(members.begin(), members.end(), [&](int rank) { return mesh_.host(rank) != first; });
+  const std::vector<int> hosts = mesh_.hosts({members.front(), members.back()});  // the outermost
+  const bool leaves = hosts.front() != hosts.back();
   if (leaves && !rates_.leaves_node(out)) out.stride = rates_.node().devices;
   return out;
 }

@@ -6,7 +6,7 @@
 #include "model/parameters.h"
 #include "sim/actual_load.h"
 #include "sim/core_sharing.h"
-#include "sim/exchange_phases.h"
+#include "sim/predicted_phases.h"
 #include "sim/memory_cost.h"
 #include "sim/price.h"
 #include "sim/sampled_load.h"
@@ -102,7 +102,7 @@ Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platfo
   p.platform_measured = out.priced.measured;
   p.baseline_bytes = platform.framework.baseline_bytes;
   p.ranks = timelines(plan, out.result);
-  for (plan::RankTimeline& rank : p.ranks) rank.phases = exchange_phases(plan, out.priced.costs, rank);
+  for (plan::RankTimeline& rank : p.ranks) rank.phases = predicted_phases(plan, out.priced.costs, rank);
   p.memory = memory_of_stages(plan.mesh, out.result);
   p.constant = out.priced.constant;
   const bool saves = !plan.schedule.forward_only && run.checkpoint.every > 0;

@@ -156,6 +156,16 @@ class BadInput(Case):
         self.run_file.write_text(RUN.replace("[train]", "[train]\nstepps = 3"))
         self.refused(says=["run.toml", "train.stepps", "train.steps"])
 
+    def test_a_probe_that_could_not_be_written_measures_nothing(self):
+        for arguments in (["--ranks", 2], ["--ranks", 1], ["--ranks", 2, "--links"]):
+            for out in ("missing/platform.toml", self.folder):
+                with self.subTest(arguments=arguments, out=out):
+                    result = self.trireme("probe", *arguments, "--out", out)
+                    self.assertEqual(result.returncode, 2, result.stderr)
+                    self.assertIn("cannot write", result.stderr)
+                    self.assertEqual(len(result.stderr.splitlines()), 1, "no line of progress")
+                    self.assertEqual(result.stdout, "")
+
     def test_a_truncated_data_file(self):
         self.make_data()
         path = self.folder / "data" / "text_train.bin"

@@ -235,6 +235,7 @@ class Rows(Case):
         rows.write_text(self.ROWS)
         models.write_text(self.MODELS)
         before = json.loads(self.trireme("validate", rows, "--models", models, "--json", "--stack", "uncalibrated").stdout)
+        self.assertIn("cannot write", self.refused("calibrate", rows, "--models", models, "--out", "missing/mine.toml"))
         out = self.trireme("calibrate", rows, "--models", models, "--out", "mine.toml", "--folds", 2, "--json")
         self.assertEqual(out.returncode, 0, out.stderr)
         self.assertEqual([r["id"] for r in json.loads(out.stdout)["rows"]], ["2", "5"])
@@ -291,11 +292,19 @@ class Runnable(Case):
         for text in ("layouts that trireme train executes", "The best of fewer ranks", "Predicted step", "Written to found.toml"):
             self.assertIn(text, out.stdout)
 
-    def test_on_a_data_sheet_the_search_s_estimate_is_taken(self):
-        plan = self.plan("--model", "quickstart", "--platform", "dgx_h100", "--devices", 8, "--sequence", 256, "--global-batch", 64,
-                         "--runnable")
+    def test_on_a_data_sheet_too(self):
+        asked = ("--model", "quickstart", "--platform", "dgx_h100", "--devices", 8, "--sequence", 256, "--global-batch", 64, "--runnable")
+        plan = self.plan(*asked, "--out", "r.toml")
         self.assertTrue(plan["feasible"])
         self.assertEqual((plan["layout"]["tp"], plan["layout"]["sharding"], plan["unrunnable"]), (1, "none", []))
+        self.assertTrue(all(plan["step_s"] <= r["step_s"] for r in plan["runners_up"]))
+        self.assertEqual(plan["fewer_ranks"], [])  # devices of their own share nothing
+        again = self.plan("r.toml", "--ranks", 8)
+        self.assertAlmostEqual(again["step_s"], plan["step_s"], delta=1e-9 * plan["step_s"])
+        self.assertEqual(again["assumptions"], plan["assumptions"])
+        # another stack, another price; and less memory than the device has
+        self.assertNotEqual(self.plan(*asked, "--stack", "uncalibrated")["step_s"], plan["step_s"])
+        self.assertFalse(self.plan(*asked, "--memory-GiB", 0.01)["feasible"])
         # 46.7 billion parameters with their states replicated: 47e9 * (2 + 4 + 4 + 8) bytes over at most 16 stages and experts
         large = self.plan("--model", "mixtral_8x7b", "--platform", "dgx_h100", "--devices", 2, "--runnable")
         self.assertFalse(large["feasible"])
@@ -353,6 +362,19 @@ class BadPlans(Case):
             self.assertIn("load.counts", self.refused("plan", *MOE, "--set", counts.format(value)))
         self.assertIn("at least one expert", self.refused("plan", *MOE, "--set", "load.counts=[" + ",".join(["0"] * 64) + "]"))
 
+    def test_the_name_that_kernels_had_is_read_with_a_hint(self):
+        fixed = (*MOE, "--set", "layout={pp=1, tp=1, cp=1, ep=8, etp=1, schedule=\"1f1b\"}", "batch.micro_batch=1")
+        hint = "memory_profile is called kernels now"
+        now, before = (self.plan(*fixed, "--set", f"{key}=plain") for key in ("kernels", "memory_profile"))
+        self.assertEqual((before["layout"], before["memory"]), (now["layout"], now["memory"]))
+        self.assertIn(hint, before["assumptions"])
+        self.assertNotIn(hint, now["assumptions"])
+        self.assertIn("give one of the two", self.refused("plan", *fixed, "--set", "kernels=plain", "memory_profile=plain"))
+        # of a run's file, too
+        run = (SOURCE / "configs/runs/quickstart.toml", "--platform", "dgx_h100", "--search", "--ranks", 2, "--set", "layout.pp=1")
+        self.assertIn(hint, self.plan(*run, "--set", "memory_profile=plain")["assumptions"])
+        self.assertNotEqual(self.plan(*run, "--set", "kernels=plain")["peak_memory_bytes"], self.plan(*run)["peak_memory_bytes"])
+
     def test_an_inline_table_fixes_its_keys(self):
         plan = Case.plan(self, *MOE, "--set", "layout={pp=1, tp=1, cp=1, ep=8, etp=1, schedule=\"1f1b\"}")
         self.assertEqual((plan["layout"]["pp"], plan["layout"]["ep"]), (1, 8))
@@ -361,6 +383,10 @@ class BadPlans(Case):
         for option in ("--csv", "--html", "--trace"):
             self.assertIn("cannot write", self.refused("plan", *MOE, option, self.folder / "missing" / "x"))
             self.assertIn("cannot write", self.refused("plan", *MOE, option, self.folder))
+        for option in ("--html", "--trace"):
+            out = self.trireme("plan", SOURCE / "configs/runs/quickstart.toml", option, self.folder / "missing" / "x")
+            self.assertEqual((out.returncode, out.stdout), (2, ""))
+            self.assertIn("cannot write", out.stderr)
         # an endless device is no file; a pipe is one
         self.assertIn("longer than", self.refused("plan", "--model", "deepseek_v3", "--platform", "dgx_h100", "--devices", 8,
                                                   "--stack", "/dev/zero"))

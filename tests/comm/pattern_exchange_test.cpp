@@ -126,11 +126,14 @@ TEST(PatternExchange, AFlatMemberKnowsItsOwnCountsOnly) {
         }
       }
     }
-    // The contract of plan::counts_needed: what a phase needs is known.
-    for (int phase = 0; phase < 2; ++phase)
-      for (const Block& block : plan::counts_needed(node_aware_2x2(), rank, phase))
-        EXPECT_TRUE(all_counts.known(block));
-    for (const Block& block : plan::counts_needed(plan::flat(4), rank, 0)) EXPECT_TRUE(flat_counts.known(block));
+    // What a member sends or receives in some phase, it knows the counts of.
+    const Pattern pattern = node_aware_2x2();
+    for (const plan::Phase& phase : pattern.phases)
+      for (const plan::Transfer& t : phase.transfers)
+        for (const plan::Parcel& parcel : t.parcels)
+          for (int s = 0; s < parcel.sources.count && (t.from == rank || t.to == rank); ++s)
+            for (int d = 0; d < parcel.destinations.count; ++d)
+              EXPECT_TRUE(all_counts.known({parcel.sources[s], parcel.destinations[d]}));
   });
 }
 

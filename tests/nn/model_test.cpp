@@ -122,7 +122,7 @@ TEST(Bfloat16, RunsNearFloat32) {
 TEST(Initialise, DependsOnTheNameAlone) {
   const model::ModelSpec spec = tiny_spec();
   auto whole = make_model(spec, at::kFloat, false);
-  Model part(spec, {.first_layer = 1, .num_layers = 1, .embed = false, .head = true, .experts = {1, 4}}, {});
+  Model part(spec, {.layers = {.first_layer = 1, .num_layers = 1, .head = true}, .experts = {1, 4}}, {});
   part.initialise(7);
   std::size_t compared = 0;
   for (Parameter* p : part.parameters())
@@ -178,7 +178,7 @@ TEST(Parameters, FuseTheirPieces) {
   EXPECT_EQ(gate_up.pieces[3].offset, 3 * 37 * 32);
 
   // A stage with the head alone has a copy of the tied table, whose gradient is complete after the head.
-  Model last(spec, {.first_layer = 1, .num_layers = 1, .embed = false, .head = true, .experts = {0}}, {});
+  Model last(spec, {.layers = {.first_layer = 1, .num_layers = 1, .head = true}, .experts = {0}}, {});
   EXPECT_EQ(last.parameters().front()->pieces.front().spec.name, "embed.weight");
   EXPECT_EQ(last.parameters().front()->segment, Segment::head);
 }

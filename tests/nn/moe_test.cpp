@@ -228,7 +228,7 @@ TEST_P(Moe, ExpertsOfTwoHosts) {
     return model.forward(Segment::experts, 1, in, batch).rows_RD;
   };
   const at::Tensor whole = run(*all, 0, {3, 4, 1, 0, 4});
-  Part first = whole_model(spec), second = first;
+  Hosted first = whole_model(spec), second = first;
   first.experts = {0, 1, 2};
   second.experts = {3, 4};
   Model a(spec, first, {.dtype = at::kDouble, .reference = reference()});

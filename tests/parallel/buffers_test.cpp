@@ -131,18 +131,18 @@ TEST(GradientBuckets, ReduceInAnotherTypeRoundsTheMessage) {
   }
 }
 
-TEST(PartOf, LayersOfTheStageAndABlockOfExperts) {
+TEST(HostedBy, LayersOfTheStageAndABlockOfExperts) {
   // 4 layers on 2 stages; 8 experts on ep 2: rank = pp_index * dp + edp_index * ep + ep_index (plan/mesh.h).
   plan::RunSpec run = testing::tiny_run();
   const plan::Plan plan = plan::make_training_plan(run, {.pp = 2, .dp = 4, .ep = 2});
-  const nn::Part first = part_of(run, plan, 0), last = part_of(run, plan, 7);
-  EXPECT_TRUE(first.embed && !first.head && last.head && !last.embed);
-  EXPECT_EQ(first.first_layer, 0);
-  EXPECT_EQ(first.num_layers, 2);
-  EXPECT_EQ(last.first_layer, 2);
+  const nn::Hosted first = hosted_by(run, plan, 0), last = hosted_by(run, plan, 7);
+  EXPECT_TRUE(first.layers.embed && !first.layers.head && last.layers.head && !last.layers.embed);
+  EXPECT_EQ(first.layers.first_layer, 0);
+  EXPECT_EQ(first.layers.num_layers, 2);
+  EXPECT_EQ(last.layers.first_layer, 2);
   EXPECT_THAT(first.experts, ::testing::ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(last.experts, ::testing::ElementsAre(4, 5, 6, 7));
-  EXPECT_EQ(part_of(run, plan, 2).experts, first.experts) << "the same place in another ep group";
+  EXPECT_EQ(hosted_by(run, plan, 2).experts, first.experts) << "the same place in another ep group";
 }
 
 }  // namespace

@@ -187,9 +187,9 @@ TEST(ParitySpecialCases, ARankWhoseExpertsGetNoTokens) {
   run.batch.micro_batch = 12;
   TinyOptions options{.steps = 3};
   options.adjust = [](nn::Model& m) {
-    for (int i = 0; i < m.part().num_layers; ++i)
-      if (m.spec().is_moe(m.part().first_layer + i))
-        m.selection_bias(m.part().first_layer + i).narrow(0, 0, 4).fill_(5.0);
+    for (int i = 0; i < m.hosted().layers.num_layers; ++i)
+      if (m.spec().is_moe(m.hosted().layers.first_layer + i))
+        m.selection_bias(m.hosted().layers.first_layer + i).narrow(0, 0, 4).fill_(5.0);
   };
   const Trace single = run_single(run, options);
   for (const auto& [layer, counts] : single.router_counts[0])

@@ -108,9 +108,9 @@ TEST(PatternParitySpecialCases, ARankWhoseExpertsGetNoTokens) {
   const Mesh mesh{.dp = 4, .ep = 4, .ranks_of_host = {2, 2}};
   TinyOptions options{.steps = 3};
   options.adjust = [](nn::Model& m) {
-    for (int i = 0; i < m.part().num_layers; ++i)
-      if (m.spec().is_moe(m.part().first_layer + i))
-        m.selection_bias(m.part().first_layer + i).narrow(0, 0, 4).fill_(5.0);
+    for (int i = 0; i < m.hosted().layers.num_layers; ++i)
+      if (m.spec().is_moe(m.hosted().layers.first_layer + i))
+        m.selection_bias(m.hosted().layers.first_layer + i).narrow(0, 0, 4).fill_(5.0);
   };
   const auto adjusted = [&](const std::string& pattern) {
     plan::RunSpec run = run_of(pattern, mesh, DType::float64);

@@ -95,8 +95,8 @@ void collect(nn::Model& model, NamedTensors& out) {
 
 void collect_biases(nn::Model& model, NamedTensors& out) {
   if (!model.spec().moe.router.selection_bias) return;
-  for (int i = 0; i < model.part().num_layers; ++i) {
-    const int layer = model.part().first_layer + i;
+  for (int i = 0; i < model.hosted().layers.num_layers; ++i) {
+    const int layer = model.hosted().layers.first_layer + i;
     if (!model.spec().is_moe(layer)) continue;
     const at::Tensor bias = model.selection_bias(layer).to(at::kDouble).clone();
     const auto [at, fresh] = out.try_emplace("bias " + std::to_string(layer), bias);
@@ -108,10 +108,10 @@ void collect_biases(nn::Model& model, NamedTensors& out) {
 
 Trace run_single(const plan::RunSpec& run, const TinyOptions& options, int cuts) {
   const model::ModelSpec& spec = run.model;
-  nn::Part part{.num_layers = spec.num_layers};
-  for (int e = 0; e < spec.moe.num_experts; ++e) part.experts.push_back(e);
+  nn::Hosted all{.layers = {.num_layers = spec.num_layers, .embed = true, .head = true}};
+  for (int e = 0; e < spec.moe.num_experts; ++e) all.experts.push_back(e);
   const at::ScalarType dtype = parallel::to_scalar_type(run.device.dtype);
-  nn::Model model(spec, part, {.dtype = dtype, .reference = true});
+  nn::Model model(spec, all, {.dtype = dtype, .reference = true});
   model.initialise(run.train.seed);
   if (options.adjust) options.adjust(model);
   for (nn::Parameter* p : model.parameters())

@@ -126,6 +126,17 @@ TEST(ChunkLowering, UpdatesFollowTheLastSlotAndBeginInside) {
                           "compute: optimizer", "dp: gather"));
 }
 
+TEST(ChunkLowering, SumsOverTheRanksThatShareSequencesToo) {
+  LayoutSpec layout{.pp = 1, .dp = 2, .cp = 2, .sharding = Sharding::optimizer};
+  int messages = 0;
+  for (const Action& a : lowered(layout, make_schedule("1f1b", 1, 2)).stages[0].actions)
+    if (a.lane == Lane::dp) {
+      EXPECT_EQ(a.group, GroupKind(Axis::dp | Axis::cp));
+      ++messages;
+    }
+  EXPECT_EQ(messages, 4);  // gathered and reduced, a part of each beside a slot
+}
+
 TEST(ChunkLowering, AReductionBeforeTheLastGradientIsAProblem) {
   Plan plan = lowered({.pp = 1, .dp = 4}, make_schedule("1f1b", 1, 2));
   for (Action& a : plan.stages[0].actions)

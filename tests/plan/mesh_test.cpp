@@ -53,6 +53,14 @@ TEST(Mesh, StagesLieWhereTheOrderPutsThem) {
   EXPECT_EQ(mesh.dp_index(6), 1);
 }
 
+TEST(Mesh, NamesItsDegrees) {
+  const Mesh plain{.pp = 2, .dp = 4, .ep = 2}, all{.pp = 2, .dp = 4, .ep = 2, .cp = 3, .tp = 5, .etp = 6};
+  EXPECT_EQ(dense_degrees(plain), "pp 2 x dp 4");
+  EXPECT_EQ(expert_degrees(plain), "ep 2");
+  EXPECT_EQ(dense_degrees(all), "pp 2 x dp 4 x cp 3 x tp 5");
+  EXPECT_EQ(expert_degrees(all), "ep 2 x etp 6");
+}
+
 TEST(Mesh, StagesOfExpertsMustBeThoseOfDenseLayers) {
   // Before pp lie tp x cp = 2 dense ranks, and etp x ep = 4 of the experts'.
   Mesh mesh{.pp = 2, .dp = 4, .ep = 4, .tp = 2, .order = order_from_text("tp-cp-ep-pp-dp")};

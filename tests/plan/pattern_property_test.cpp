@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "base/rng.h"
@@ -57,9 +56,6 @@ void check(const Pattern& p, const NodeShape& shape, const Slots& slots) {
   const Pattern back = transpose(p);
   ASSERT_THAT(problems(back), IsEmpty());
   EXPECT_EQ(transpose(back), p);
-  EXPECT_EQ(parse_pattern(to_text(p)), p);
-  EXPECT_EQ(parse_pattern(to_text(back)), back);
-  EXPECT_EQ(nlohmann::json(p).get<Pattern>(), p);
 
   std::vector<std::vector<double>> value(slots.size()), expected_sum(slots.size());
   std::vector<std::map<Row, double>> expected(slots.size());
@@ -200,20 +196,6 @@ TEST(AllGather, BeatsFlatOffTheNodeExactlyWhenKExceedsTheNodes) {
       // Equal at k = N: 100 k (N - 1) / N against 100 (N - 1).
       EXPECT_EQ(gather<flat*(1 - 1e-12), k> nodes) << nodes << " nodes, k " << k;
     }
-}
-
-TEST(SymbolicCost, IsTheFormulaOfThePattern) {
-  const NodeShape shape = NodeShape::even(32, 4);  // N = 8, g = 4
-  const BlockTable one(32, std::vector<double>(1024, 1));
-  const auto text = [&](const char* name) { return to_text(symbolic_cost(make_pattern(name, shape), shape, one)); };
-  EXPECT_EQ(text("flat"), "max(3 aL + 3 m bL, 28 aR + 28 m bR)");
-  // (g - 1)(aL + N m bL), then (N - 1)(aR + g m bR).
-  EXPECT_EQ(text("node_aware"), "3 aL + 24 m bL -> 7 aR + 28 m bR");
-  // local || (N - 1)(aR + g m bR) -> (g - 1)(aL + (N - 1) m bL).
-  EXPECT_EQ(text("halo"), "max(3 aL + 3 m bL, 7 aR + 28 m bR -> 3 aL + 21 m bL)");
-  const auto halo = symbolic_cost(make_pattern("halo", shape), shape, one);
-  // a 1 and 10, b 0.1 and 1: 70 + 28, then 3 + 2.1.
-  EXPECT_NEAR(halo.seconds({{{1, 0.1}, {10, 1}, {0, 0}}}), 103.1, 1e-12);
 }
 
 TEST(NodeShape, SaysWhereMembersAre) {

@@ -31,7 +31,6 @@ TEST(Flat, DeliversEveryBlockAndCountsItsMessages) {
   for (int size : {1, 2, 3, 8, 16}) {
     const Pattern p = flat(size);
     EXPECT_THAT(problems(p), IsEmpty());
-    EXPECT_EQ(parse_pattern(to_text(p)), p);
     const BlockTable counts(size, std::vector<double>(size * size, 3.0));
     // (p - 1) messages of one block each.
     const LevelTraffic t = traffic(p, 0, NodeShape::one_node(size), counts).total();
@@ -43,15 +42,12 @@ TEST(Flat, DeliversEveryBlockAndCountsItsMessages) {
 TEST(Pattern, ATwoPhaseOneIsRightToo) {
   EXPECT_THAT(problems(two_by_two()), IsEmpty());
   EXPECT_THAT(problems(transpose(two_by_two())), IsEmpty());
-  EXPECT_EQ(parse_pattern(to_text(two_by_two())), two_by_two());
   // One message off the node instead of two, each of two blocks; then one on the node with two blocks.
   const Traffic t = traffic(two_by_two(), 0, NodeShape::even(4, 2), BlockTable(4, std::vector<double>(16, 1.0)));
   EXPECT_EQ(t.off_node().messages, 1);
   EXPECT_EQ(t.off_node().rows, 2.0);
   EXPECT_EQ(t.on_node().messages, 1);
   EXPECT_EQ(t.on_node().rows, 2.0);
-  EXPECT_THAT(counts_needed(two_by_two(), 0, 0),
-              ::testing::ElementsAre(Block{0, 2}, Block{0, 3}, Block{2, 0}, Block{2, 1}));
 }
 
 TEST(Pattern, NamesWhatIsWrong) {
@@ -75,11 +71,6 @@ TEST(Pattern, NamesWhatIsWrong) {
   Pattern split = two_by_two();
   split.phases[1].transfers[0].parcels[1].rows = Rows::once;  // of block 2>1, which came as rows
   EXPECT_THAT(problems(split), ::testing::Contains("phase 1: 0 sends tokens of block 2>1, of which it has less"));
-  EXPECT_THROW(parse_pattern("flat, 2 members\nphase direct\n  0 => 1\n"), ConfigError);
-  EXPECT_THROW(parse_pattern("flat, 2 members, sideways\n"), ConfigError);
-  EXPECT_THROW(parse_pattern("flat, 2 members\nphase a, after b\n"), ConfigError);
-  EXPECT_THROW(parse_pattern("flat, 2 members\nphase a\n  0 -> 1 : 0>1:twice\n"), ConfigError);
-  EXPECT_THROW(parse_pattern("flat, 2 members\nphase a\n  0 -> 1 : 0..3/2>1\n"), ConfigError);
   EXPECT_THROW(make_pattern("fractal", 2), ConfigError);
 }
 

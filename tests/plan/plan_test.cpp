@@ -117,6 +117,27 @@ TEST(Plan, CountsItsMessages) {
   for (const Action& a : plan.stages[0].actions) EXPECT_FALSE(a.kind == ActionKind::reduce && a.group == Axis::edp);
 }
 
+// Ranks that share sequences hold the same dense parameters, and have tokens of their own; experts lie over all of them.
+TEST(Plan, ReducesOverTheRanksThatShareSequencesToo) {
+  RunSpec run = small_run();
+  for (const auto& [mesh, dense] : {std::pair{Mesh{.pp = 2, .dp = 2, .ep = 2, .cp = 2}, GroupKind(Axis::dp | Axis::cp)},
+                                    {Mesh{.pp = 2, .dp = 1, .cp = 2}, GroupKind(Axis::dp | Axis::cp)},
+                                    {Mesh{.pp = 2, .dp = 4, .ep = 2}, GroupKind(Axis::dp)}}) {
+    const Plan plan = make_training_plan(run, mesh);
+    EXPECT_THAT(problems(plan), IsEmpty());
+    std::set<GroupKind> reduced;
+    for (const Action& a : plan.stages[1].actions) {
+      if (a.kind == ActionKind::reduce) reduced.insert(a.group);
+      if (a.kind == ActionKind::count_tokens || a.kind == ActionKind::reduce_counts) {
+        EXPECT_EQ(a.group, dense);
+      }
+    }
+    EXPECT_EQ(reduced, (std::set<GroupKind>{dense, Axis::edp}));
+    EXPECT_EQ(nlohmann::json(plan).get<Plan>(), plan);
+  }
+  EXPECT_THAT(to_text(make_training_plan(run, {.pp = 2, .dp = 2, .ep = 2, .cp = 2})), HasSubstr("mesh pp 2 x dp 2 x cp 2 (ep 2)\n"));
+}
+
 // What an action has waited for when it starts: its own waits, what its lane has done before, and theirs in turn.
 std::set<int> waited_for(const StagePlan& stage, int action) {
   std::set<int> all;

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 
@@ -28,7 +29,8 @@ class RunFiles : public testing::Test {
 TEST_F(RunFiles, ComeBackAsTheyWere) {
   const Costs costs{.stages = {{.action_s = {0.1, 1e-7}, .action_workspace_bytes = {1, 2}, .buffer_bytes = {3}, .constant_bytes = 4}}};
   write_costs(folder_, costs);
-  EXPECT_EQ(read_costs(folder_), costs);
+  std::ifstream written(folder_ / "costs.json");
+  EXPECT_EQ(nlohmann::json::parse(written).get<Costs>(), costs);
 
   Prediction p{.step_s = 0.25, .platform = "x", .ranks = {{.rank = 0, .spans = {{0, 1}}, .step_s = 1}}};
   p.memory = {{.points = {{0, 5}}, .peak_bytes = 5, .at_peak = {{"saved", 5}}}};
@@ -50,12 +52,12 @@ TEST_F(RunFiles, MeasuredRanksAreReadInOrder) {
 
 TEST_F(RunFiles, NameTheFileThatIsMissingOrBroken) {
   EXPECT_THROW(read_plan(folder_), ConfigError);
-  std::ofstream(folder_ / "costs.json") << "{\"stages\": 3}";
+  std::ofstream(folder_ / "predicted.json") << "{\"ranks\": 3}";
   try {
-    read_costs(folder_);
+    read_prediction(folder_);
     FAIL() << "read";
   } catch (const ConfigError& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("costs.json"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("predicted.json"));
   }
 }
 

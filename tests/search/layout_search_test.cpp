@@ -44,21 +44,21 @@ Space try_everything(const Question& q) {
   ScheduleShelf shelf;
   sim::GridWorkspace workspace;
   for (const Cell& cell : cells_of(q)) {
-    b.enter(cell);
-    const double cell_s = b.cell_s();
+    b.enter_cell(cell);
+    const double cell_s = b.bound_cell_s();
     for (const Family& family : families_of(q, cell)) {
-      if (!b.enter(family)) continue;
+      if (!b.enter_family(family)) continue;
       for (const Recomputation& r : recomputations_of(q, b.most_layers_of_a_piece())) {
-        const double frugal = b.frugal_bytes(r);
-        b.enter(r);
+        const double frugal = b.bound_family_bytes(r);
+        b.enter_recomputation(r);
         for (const States& states : states_of(q, cell)) {
-          const double least_s = b.seconds(states), least_bytes = b.bytes(states);
-          const Estimate e = estimate(q, b.setting(states), shelf, workspace, true);
+          b.enter_states(states);
+          const Estimate e = estimate(q, b.setting(), shelf, workspace, true);
           ++out.layouts;
-          EXPECT_LE(least_s, e.time.step_s);
-          EXPECT_LE(b.seconds_with_copies(states), e.time.step_s);
+          EXPECT_LE(b.bound_s(), e.time.step_s);
+          EXPECT_LE(b.bound_s_with_copies(), e.time.step_s);
           EXPECT_LE(cell_s, e.time.step_s);
-          EXPECT_LE(least_bytes, e.needed_bytes * (1 + 1e-12));
+          EXPECT_LE(b.bound_bytes(), e.needed_bytes * (1 + 1e-12));
           EXPECT_LE(frugal, e.needed_bytes * (1 + 1e-12));
           if (!e.feasible) continue;
           ++out.feasible;

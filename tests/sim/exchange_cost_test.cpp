@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/exchange_choice.h"
-#include "sim/exchange_phases.h"
+#include "sim/predicted_phases.h"
 #include "sim/rates/probed_rates.h"
 
 namespace trireme::sim {
@@ -103,7 +103,7 @@ TEST(ExchangePhases, PutAWaitBeforeAndShortenWhatTookLess) {
   costs.stages = {{.action_s = {4, 4},
                    .exchanges = {{Segment::dispatch, false, {{-1, "counts", "direct", 0, 1}, {-1, "rows", "direct", 1, 4}}}}}};
   // Ten seconds for four: six of waiting. Two for four: everything in half the time.
-  const auto phases = exchange_phases(plan, costs, {.spans = {{100, 110}, {200, 202}}});
+  const auto phases = predicted_phases(plan, costs, {.spans = {{100, 110}, {200, 202}}});
   EXPECT_THAT(phases, ElementsAre(plan::PhaseSpan{0, "counts", "direct", 100, 107}, plan::PhaseSpan{0, "rows", "direct", 107, 110},
                                   plan::PhaseSpan{1, "counts", "direct", 200, 200.5},
                                   plan::PhaseSpan{1, "rows", "direct", 200.5, 202}));

@@ -54,7 +54,7 @@ TEST(States, CountsEveryShippedModel) {
     if (s.model.num_layers == 0) continue;
     const model::Kernels plain;
     WeightTable table(s, plain);
-    const Piece all{.first_layer = 0, .num_layers = s.model.num_layers, .embed = true, .head = true};
+    const model::LayerRange all{.first_layer = 0, .num_layers = s.model.num_layers, .embed = true, .head = true};
     const double counted = state_bytes(table, &all, 1, false).elements.total();
     const auto expected = static_cast<double>(model::parameters_of(s.model, model::whole_model(s.model, true)).total());
     EXPECT_NEAR(counted / expected, 1, 1e-6) << entry.path();
@@ -65,7 +65,7 @@ TEST(States, ExpertsWithoutTensorParallelism) {
   Setting s = moe_setting();
   ASSERT_EQ(s.layout.tp, 1);
   const model::Kernels p;
-  const Piece all{.first_layer = 0, .num_layers = 8, .embed = true, .head = true};
+  const model::LayerRange all{.first_layer = 0, .num_layers = 8, .embed = true, .head = true};
   WeightTable whole(s, p);
   const model::WeightElements one = state_bytes(whole, &all, 1, true).elements;
   s.layout.ep = 8;
@@ -85,7 +85,7 @@ TEST(States, DenseAndExpertsShardOnTheirOwnMeshes) {
   const StageMemory stage = estimate(s).stages[0];
   const model::Kernels p;
   WeightTable weights(s, p);
-  const Piece all{.first_layer = 0, .num_layers = 8, .embed = true, .head = true};
+  const model::LayerRange all{.first_layer = 0, .num_layers = 8, .embed = true, .head = true};
   const model::WeightElements n = state_bytes(weights, &all, 1, true).elements;
   EXPECT_DOUBLE_EQ(item(stage, "moments"), 8 * (n.dense / 8 + n.expert / 2));
   EXPECT_DOUBLE_EQ(item(stage, "gradients"), 4 * (n.dense + n.expert));

@@ -67,7 +67,7 @@ TEST(States, MegatronsBytesAParameter) {
   s.layout.dp = 4;
   const model::Kernels p;
   WeightTable weights(s, p);
-  const Piece all{.first_layer = 0, .num_layers = 4, .embed = true, .head = true};
+  const model::LayerRange all{.first_layer = 0, .num_layers = 4, .embed = true, .head = true};
   const StateBytes plain = state_bytes(weights, &all, 1, true);
   const double n = plain.elements.total();
   EXPECT_DOUBLE_EQ(plain.held(), 18 * n);

@@ -33,10 +33,10 @@ struct RankPart {
 inline RankPart make_rank(const model::ModelSpec& spec, const plan::Mesh& mesh, int rank,
                           at::ScalarType dtype = at::kFloat) {
   const int stage = mesh.pp_index(rank), layers = spec.num_layers / mesh.pp, experts = spec.moe.num_experts / mesh.ep;
-  nn::Part part{.first_layer = stage * layers, .num_layers = layers, .embed = stage == 0, .head = stage == mesh.pp - 1};
-  for (int i = 0; i < experts; ++i) part.experts.push_back(mesh.ep_index(rank) * experts + i);
+  nn::Hosted hosted{.layers = {.first_layer = stage * layers, .num_layers = layers, .embed = stage == 0, .head = stage == mesh.pp - 1}};
+  for (int i = 0; i < experts; ++i) hosted.experts.push_back(mesh.ep_index(rank) * experts + i);
   RankPart out{.ownership = {.mesh = mesh, .rank = rank}};
-  out.model = std::make_unique<nn::Model>(spec, part, nn::ModelOptions{.dtype = dtype});
+  out.model = std::make_unique<nn::Model>(spec, hosted, nn::ModelOptions{.dtype = dtype});
   out.optimizer = std::make_unique<AdamW>(out.model->parameters(), AdamWOptions{});
   return out;
 }

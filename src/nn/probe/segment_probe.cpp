@@ -68,7 +68,7 @@ void timed(double& seconds, double& processor_s, Work work) {
 class SegmentWork::Prober {
  public:
   Prober(const model::ModelSpec& spec, const model::SegmentShape& shape, const ProbeOptions& options)
-      : spec_(spec), shape_(shape), o_(options), model_(spec, part(), {.device = o_.device, .dtype = o_.dtype}) {
+      : spec_(spec), shape_(shape), o_(options), model_(spec, hosted(), {.device = o_.device, .dtype = o_.dtype}) {
     const at::NoGradGuard no_grad;
     model_.initialise(1);
     const auto wide = o_.dtype == at::kDouble ? at::kDouble : at::kFloat;
@@ -140,13 +140,14 @@ class SegmentWork::Prober {
 
  private:
   // Layers of both kinds where the model has both, as many as make the caches as cold as in a stage of several layers.
-  Part part() const {
+  Hosted hosted() const {
     constexpr int most_layers = 4;
     constexpr double most_elements = 256e6;
     const bool both = spec_.num_dense_layers > 0 && spec_.num_moe_layers() > 0;
-    Part p{.first_layer = both ? spec_.num_dense_layers - 1 : 0};
-    p.experts.resize(spec_.moe.num_experts > 0 ? static_cast<std::size_t>(shape_.local_experts) : 0);
-    std::iota(p.experts.begin(), p.experts.end(), 0);
+    Hosted out{.layers = {.first_layer = both ? spec_.num_dense_layers - 1 : 0, .embed = true, .head = true}};
+    out.experts.resize(spec_.moe.num_experts > 0 ? static_cast<std::size_t>(shape_.local_experts) : 0);
+    std::iota(out.experts.begin(), out.experts.end(), 0);
+    model::LayerRange& p = out.layers;
     double elements = 0;
     const int least = both ? 2 : 1;
     while (p.first_layer + p.num_layers < spec_.num_layers && p.num_layers < most_layers) {
@@ -154,7 +155,7 @@ class SegmentWork::Prober {
       if (p.num_layers >= least && elements > most_elements) break;
       ++p.num_layers;
     }
-    return p;
+    return out;
   }
 
   double elements_of(int layer) const {
@@ -166,7 +167,7 @@ class SegmentWork::Prober {
 
   std::vector<SegmentCall> calls() const {
     std::vector<SegmentCall> out = {{.segment = Segment::embed}};
-    const Part p = part();
+    const model::LayerRange p = hosted().layers;
     for (int layer = p.first_layer; layer < p.first_layer + p.num_layers; ++layer)
       for (const Segment segment : model::computing_segments(spec_, layer))
         out.push_back({.segment = segment, .layer = layer});

@@ -1,7 +1,7 @@
 // A set of members as an arithmetic progression: all that patterns need, and small enough for patterns of a thousand
 // members.
 #pragma once
-#include "base/json.h"
+#include <compare>
 
 namespace trireme::plan {
 
@@ -15,6 +15,5 @@ struct Members {
   int last() const { return first + (count - 1) * stride; }
   bool contains(int member) const { return member >= first && member <= last() && (member - first) % stride == 0; }
 };
-TRIREME_JSON(Members)
 
 }  // namespace trireme::plan

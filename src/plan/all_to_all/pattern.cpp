@@ -1,11 +1,6 @@
 #include "plan/all_to_all/pattern.h"
 
 #include <algorithm>
-#include <set>
-
-#include <fmt/format.h>
-
-#include "base/errors.h"
 
 namespace trireme::plan {
 
@@ -50,17 +45,6 @@ bool needs_tokens(const Pattern& p) {
       for (const Parcel& parcel : t.parcels)
         if (parcel.rows != Rows::each) return true;
   return false;
-}
-
-std::vector<Block> counts_needed(const Pattern& p, int member, int phase) {
-  std::set<Block> blocks;
-  for (const Transfer& t : p.phases.at(static_cast<std::size_t>(phase)).transfers) {
-    if (t.from != member && t.to != member) continue;
-    for (const Parcel& parcel : t.parcels)
-      for (int s = 0; s < parcel.sources.count; ++s)
-        for (int d = 0; d < parcel.destinations.count; ++d) blocks.insert({parcel.sources[s], parcel.destinations[d]});
-  }
-  return {blocks.begin(), blocks.end()};
 }
 
 }  // namespace trireme::plan

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
 #include "plan/all_to_all/members.h"
 
 namespace trireme::plan {
@@ -20,13 +19,11 @@ struct Block {
   int destination = 0;
   auto operator<=>(const Block&) const = default;
 };
-TRIREME_JSON(Block)
 
 // What a parcel has of its blocks. Dispatch: a row a slot; a row a token that has a slot there; a row for every token
 // of the source, wanted or not. Combine: the same sets, where a row of once and all is the sum over the parcel's
 // sources.
 enum class Rows { each, once, all };
-TRIREME_JSON(Rows)
 
 // The blocks sources x destinations. In dispatch once and all have one source, in combine one destination.
 struct Parcel {
@@ -36,7 +33,6 @@ struct Parcel {
   auto operator<=>(const Parcel&) const = default;
   int num_blocks() const { return sources.count * destinations.count; }
 };
-TRIREME_JSON(Parcel)
 Parcel block(int source, int destination);
 
 struct Transfer {
@@ -45,7 +41,6 @@ struct Transfer {
   std::vector<Parcel> parcels;  // in the order in which they lie in the message: in each, source-major
   bool operator==(const Transfer&) const = default;
 };
-TRIREME_JSON(Transfer)
 int num_blocks(const Transfer& transfer);
 
 struct Phase {
@@ -55,10 +50,8 @@ struct Phase {
   int in_flight = 0;                // most sends, and most receives, of a member at one time; 0: all
   bool operator==(const Phase&) const = default;
 };
-TRIREME_JSON(Phase)
 
 enum class Flow { dispatch, combine };
-TRIREME_JSON(Flow)
 
 struct Pattern {
   std::string name;
@@ -67,12 +60,10 @@ struct Pattern {
   std::vector<Phase> phases;  // `after` only names earlier ones
   bool operator==(const Pattern&) const = default;
 };
-TRIREME_JSON(Pattern)
 
 // "halo, 4 members" and a line a transfer: "  0 -> 2 : 0>2..3". A parcel is sources>destinations, members are "3",
 // "0..3" or "0..6/2" (every second), and ":once" or ":all" follows where it is not each row.
 std::string to_text(const Pattern& pattern);
-Pattern parse_pattern(const std::string& text);  // ConfigError with the line
 
 // Empty when right: every block leaves its source, is held by one member at a time, which sends only what it held
 // before the phase began, and ends at its destination; a token's rows once split are never taken for the token.
@@ -83,8 +74,5 @@ Pattern transpose(const Pattern& pattern);
 
 // Whether rows are copied or summed on the way, so that it must know which rows are of the same token.
 bool needs_tokens(const Pattern& pattern);
-
-// Blocks whose counts `member` must know for `phase`: those that it sends or receives there. Ascending.
-std::vector<Block> counts_needed(const Pattern& pattern, int member, int phase);
 
 }  // namespace trireme::plan

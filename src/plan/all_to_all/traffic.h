@@ -1,7 +1,6 @@
-// What a pattern puts on the wires: messages and rows by what they cross, and the cost of its phases in symbols.
+// What a pattern puts on the wires: messages and rows by what they cross.
 #pragma once
 #include <array>
-#include <string>
 #include <vector>
 
 #include "plan/all_to_all/node_shape.h"
@@ -28,27 +27,5 @@ struct Traffic {
 Traffic traffic(const Pattern& pattern, int member, const NodeShape& shape, const RowCounts& counts);
 // By member.
 std::vector<Traffic> traffic(const Pattern& pattern, const NodeShape& shape, const RowCounts& counts);
-
-// Cost in the linear model of messages: a message of n rows over a level costs a + n m b, a member's messages of a
-// level one after another, levels and independent phases at the same time. Coefficients of each phase's busiest sender.
-struct PhaseCost {
-  std::string name;
-  std::vector<int> after;
-  std::array<LevelTraffic, 3> by_reach;
-};
-struct SymbolicCost {
-  std::vector<PhaseCost> phases;
-
-  struct Rates {
-    double latency_s = 0;
-    double seconds_per_row = 0;
-  };
-  // By reach: node, group, beyond.
-  double seconds(const std::array<Rates, 3>& rates) const;
-};
-SymbolicCost symbolic_cost(const Pattern& pattern, const NodeShape& shape, const RowCounts& counts);
-// "max(3 aL + 3 m bL, 15 aR + 60 m bR -> 3 aL + 45 m bL)": L on the node, R off it, F beyond the group; m the bytes of
-// a row, b seconds a byte.
-std::string to_text(const SymbolicCost& cost);
 
 }  // namespace trireme::plan

@@ -24,8 +24,9 @@ Draft add_activation_swaps(Draft draft);
 
 // What follows the pipeline of a stage, and which of it begins inside of it.
 struct UpdatePolicy {
+  GroupKind data = Axis::dp;                     // ranks that hold the same parameters
   bool sends_beside = true;                      // the stage goes on while it sends; else it waits for its last sends too
-  bool reduces = false, reduces_beside = false;  // gradients over ranks that hold the same parameters
+  bool reduces = false, reduces_beside = false;  // gradients over these ranks
   bool gathers = false, gathers_beside = false;  // parameters whose optimizer state is sharded
   bool swaps_states = false;                     // optimizer state comes from host memory and goes back, in slices
 };

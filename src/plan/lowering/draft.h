@@ -48,7 +48,7 @@ std::vector<Place> places(const model::ModelSpec& model, const Chunk& chunk);
 Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, const std::vector<Chunk>& chunks,
                       int stage);
 // Pass 2: all-to-alls around the experts where they are spread over ep > 1 ranks.
-Draft add_expert_exchange(Draft draft, int ep);
+Draft add_expert_transfers(Draft draft, int ep);
 // Pass 3: boundaries and gradients between stages. A receive is posted while the slot before its own runs.
 Draft add_pipeline_transfers(Draft draft);
 // Pass 4: gradient buckets, filled in the order in which the last micro-batch's backward completes them, each reduced as
@@ -56,7 +56,7 @@ Draft add_pipeline_transfers(Draft draft);
 Draft add_gradient_reduction(Draft draft, const model::ModelSpec& model, const Mesh& mesh, double bucket_bytes,
                              int bytes_per_element);
 // Pass 5: the token count before the first use of it, and norm, metrics and optimizer after all reductions.
-Draft add_step_ends(Draft draft, const model::ModelSpec& model);
+Draft add_step_ends(Draft draft, const model::ModelSpec& model, const Mesh& mesh);
 // Numbers the actions, and adds the waits for buffers that another lane fills.
 StagePlan finish(Draft draft);
 

@@ -81,10 +81,10 @@ Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Mesh&
   for (const Open& open : closed) {
     const int bucket = static_cast<int>(d.buckets.size());
     d.buckets.push_back(open.bucket);
-    if ((open.bucket.expert ? mesh.edp() : mesh.dp) == 1) continue;
+    if ((open.bucket.expert ? mesh.edp() : mesh.dp * mesh.cp) == 1) continue;
     const DraftAction& last = d.actions[open.full_at];
     insert_after.emplace(open.full_at, d.make({.kind = ActionKind::reduce, .pass = Pass::backward, .lane = Lane::dp,
-                                               .group = open.bucket.expert ? Axis::edp : Axis::dp, .bucket = bucket,
+                                               .group = open.bucket.expert ? Axis::edp : mesh.data_group(), .bucket = bucket,
                                                .waits = {last.action.id}},
                                               last.slot));
   }

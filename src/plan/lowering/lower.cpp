@@ -43,11 +43,11 @@ Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
   plan.schedule = without_pieces_of_nothing(std::move(plan.schedule), pieces);
   for (int stage = 0; stage < mesh.pp; ++stage) {
     Draft d = expand_segments(run.model, plan.schedule, chunks[stage], stage);
-    d = add_expert_exchange(std::move(d), run.model.num_moe_layers() > 0 ? mesh.ep : 1);
+    d = add_expert_transfers(std::move(d), run.model.num_moe_layers() > 0 ? mesh.ep : 1);
     d = add_pipeline_transfers(std::move(d));
     d = add_gradient_reduction(std::move(d), run.model, mesh, run.layout.bucket_MiB * MiB,
                                size_of(accumulate_dtype(run.device.dtype)));
-    d = add_step_ends(std::move(d), run.model);
+    d = add_step_ends(std::move(d), run.model, mesh);
     plan.stages.push_back(finish(std::move(d)));
   }
   return plan;

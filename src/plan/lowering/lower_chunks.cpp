@@ -8,7 +8,9 @@ UpdatePolicy update_policy(const LayoutSpec& l) {
   const int dense = l.dp * l.cp, expert = std::max(1, dense * l.tp / (l.ep * l.etp));
   const bool several = dense > 1 || expert > 1;
   const auto hybrid = [](int degree, int all) { return degree > 0 && degree < all; };
-  UpdatePolicy out{.sends_beside = l.overlap.pipeline, .swaps_states = l.swap.has(Swap::optimizer)};
+  UpdatePolicy out{.data = mesh_of(l).data_group(),
+                   .sends_beside = l.overlap.pipeline,
+                   .swaps_states = l.swap.has(Swap::optimizer)};
   // Parameters that are sharded are gathered, and their gradients scattered, inside the slots; what is left is the sum
   // over the sets of shards.
   out.reduces = l.sharding == Sharding::parameters

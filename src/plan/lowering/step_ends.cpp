@@ -4,11 +4,11 @@
 
 namespace trireme::plan {
 
-Draft add_step_ends(Draft d, const model::ModelSpec& model) {
+Draft add_step_ends(Draft d, const model::ModelSpec& model, const Mesh& mesh) {
   const auto is_load = [](const DraftAction& a) { return a.action.kind == ActionKind::load_batch; };
   const auto first_slot = std::find_if_not(d.actions.begin(), d.actions.end(), is_load);
 
-  Action count{.kind = ActionKind::count_tokens, .lane = Lane::dp, .group = Axis::dp};
+  Action count{.kind = ActionKind::count_tokens, .lane = Lane::dp, .group = mesh.data_group()};
   for (auto at = d.actions.begin(); at != first_slot; ++at) {
     count.waits.push_back(at->action.id);
     count.reads.insert(count.reads.end(), at->action.allocates.begin(), at->action.allocates.end());
@@ -40,7 +40,7 @@ Draft add_step_ends(Draft d, const model::ModelSpec& model) {
     return d.actions.back().action.id;
   };
   if (model.moe.num_experts > 0 && !d.forward_only)
-    append({.kind = ActionKind::reduce_counts, .lane = Lane::dp, .group = Axis::dp, .waits = {last_compute}});
+    append({.kind = ActionKind::reduce_counts, .lane = Lane::dp, .group = mesh.data_group(), .waits = {last_compute}});
   if (!d.forward_only)
     last_compute = append({.kind = ActionKind::gradient_norm, .lane = Lane::compute, .waits = {last_reduction}});
   const int metrics = append(

@@ -45,16 +45,16 @@ Draft add_updates(Draft d, const UpdatePolicy& policy) {
   SlotStart start;
   for (int i = 0; i < static_cast<int>(before.size()); ++i) {
     const DraftAction& at = before[i];
-    const auto beside = [&](ActionKind kind, Pass pass, int chunk, Axis group) {
-      d.actions.push_back(d.make({.kind = kind, .pass = pass, .chunk = chunk, .lane = Lane::dp, .group = group,
+    const auto beside = [&](ActionKind kind, Pass pass, int chunk) {
+      d.actions.push_back(d.make({.kind = kind, .pass = pass, .chunk = chunk, .lane = Lane::dp, .group = policy.data,
                                   .waits = start.of(at.action)},
                                  at.slot));
     };
     for (int chunk = 0; chunk < static_cast<int>(d.chunks.size()); ++chunk) {
       if (policy.gathers_beside && first_forward[chunk] == i)
-        beside(ActionKind::gather, Pass::forward, chunk, Axis::dp);
+        beside(ActionKind::gather, Pass::forward, chunk);
       if (policy.reduces_beside && last_backward[chunk] == i)
-        beside(ActionKind::reduce, Pass::backward, chunk, Axis::dp);
+        beside(ActionKind::reduce, Pass::backward, chunk);
     }
     start.see(at.action);
     d.actions.push_back(at);
@@ -66,7 +66,7 @@ Draft add_updates(Draft d, const UpdatePolicy& policy) {
     return d.actions.back().action.id;
   };
   if (policy.reduces)
-    end = {append({.kind = ActionKind::reduce, .pass = Pass::backward, .lane = Lane::dp, .group = Axis::dp})};
+    end = {append({.kind = ActionKind::reduce, .pass = Pass::backward, .lane = Lane::dp, .group = policy.data})};
   if (policy.swaps_states) {
     // The first slice comes in before anything can be updated; all that follow, and the way out, beside the updates.
     end = {append({.kind = ActionKind::swap_in, .pass = Pass::backward, .lane = Lane::copy_in})};
@@ -75,7 +75,7 @@ Draft add_updates(Draft d, const UpdatePolicy& policy) {
   } else {
     end = {append({.kind = ActionKind::optimizer})};
   }
-  if (policy.gathers) append({.kind = ActionKind::gather, .lane = Lane::dp, .group = Axis::dp});
+  if (policy.gathers) append({.kind = ActionKind::gather, .lane = Lane::dp, .group = policy.data});
   return d;
 }
 

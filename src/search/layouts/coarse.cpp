@@ -43,6 +43,11 @@ CoarseBounds::CoarseBounds(const Question& question)
     : question_(question), setting_(question.base), frugal_(question.target.kernels) {
   frugal_.gathered_layers = frugal_.reduced_layers = frugal_.swapped_layers = 0;
   frugal_.optimizer_slices = 1 << 30;
+  frugal_states_.sharding = Sharding::parameters;
+  if (question.is_given("layout.swap"))
+    frugal_states_.swap = question.base.layout.swap;
+  else if (question.target.host_capacity_bytes > 0)
+    frugal_states_.swap = {3};
   find_kinds();
 }
 
@@ -63,10 +68,10 @@ int CoarseBounds::kind_of(int layer) const {
   return layer_kind_[layer];
 }
 
-void CoarseBounds::enter(const Cell& cell) {
+void CoarseBounds::enter_cell(const Cell& cell) {
   apply(cell, setting_);
   for (Exchange& e : exchanges_) e.ready = false;
-  now_ = nullptr;
+  exchange_ = nullptr;
   const sim::Rates& rates = *question_.target.rates;
   ends_.embed = end_time(sim::add_embedding_operators, setting_, rates, end_works_);
   ends_.head = end_time(sim::add_head_operators, setting_, rates, end_works_);
@@ -74,7 +79,7 @@ void CoarseBounds::enter(const Cell& cell) {
     ends_.mtp_projection = end_time(sim::add_mtp_operators, setting_, rates, end_works_);
 }
 
-CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bool overlap) {
+const CoarseBounds::Exchange& CoarseBounds::price_exchange(const std::string& all_to_all, bool overlap) {
   auto at = std::find_if(exchanges_.begin(), exchanges_.end(),
                          [&](const Exchange& e) { return e.all_to_all == all_to_all && e.overlap == overlap; });
   if (at == exchanges_.end()) {
@@ -97,7 +102,7 @@ CoarseBounds::Exchange& CoarseBounds::exchange(const std::string& all_to_all, bo
   return *at;
 }
 
-double CoarseBounds::cell_s() {
+double CoarseBounds::bound_cell_s() {
   const sim::Rates& rates = *question_.target.rates;
   const model::ModelSpec& m = setting_.model;
   const plan::LayoutSpec& given = question_.base.layout;
@@ -105,7 +110,7 @@ double CoarseBounds::cell_s() {
   const bool may_join =
       !question_.is_given("layout.schedule") || given.schedule == "merged_1f1b" || given.schedule == "dualpipe_v";
   const auto least = [&](const std::string& pattern) {
-    const Exchange& e = exchange(pattern, overlap);
+    const Exchange& e = price_exchange(pattern, overlap);
     PassTime forward, backward, head_forward, head_backward;
     for (int layer = 0; layer < m.num_layers; ++layer) sum(e.times[kind_of(layer)], 1, forward, backward);
     sum(ends_.embed, 1, forward, backward);
@@ -125,12 +130,11 @@ double CoarseBounds::cell_s() {
     return std::max(least_s(forward, backward) / setting_.layout.pp, least_s(head_forward, head_backward));
   };
   double best = std::numeric_limits<double>::infinity();
-  for (const std::string& pattern : patterns_of(question_, setting_))
-    best = std::min(best, least(pattern));
+  for (const std::string& pattern : patterns_of(question_, setting_)) best = std::min(best, least(pattern));
   return best * double(setting_.batch.num_micro_batches(setting_.layout.dp)) * (1 + rates.fixed().noise) * (1 - 1e-12);
 }
 
-bool CoarseBounds::enter(const Family& family) {
+bool CoarseBounds::enter_family(const Family& family) {
   apply(family, setting_);
   const plan::LayoutSpec& given = question_.base.layout;
   // Those of layouts before would break this one's rules.
@@ -139,7 +143,7 @@ bool CoarseBounds::enter(const Family& family) {
   layers.clear();
   if (family.split == Split::as_given) layers = given.stage_layers;
   if (!holds(schedule_rules(), setting_)) return false;
-  now_ = &exchange(family.all_to_all, family.overlap_experts);
+  exchange_ = &price_exchange(family.all_to_all, family.overlap_experts);
   const int pieces = setting_.layout.pp * family.virtual_stages;
   if (family.split == Split::as_given || family.split == Split::even) return true;
 
@@ -147,11 +151,11 @@ bool CoarseBounds::enter(const Family& family) {
   const model::ModelSpec& m = setting_.model;
   layer_s_.clear();
   for (int layer = 0; layer < m.num_layers; ++layer)
-    layer_s_.push_back(seconds_of(now_->times[kind_of(layer)], rates));
+    layer_s_.push_back(seconds_of(exchange_->times[kind_of(layer)], rates));
   double last = seconds_of(ends_.head, rates) * (1 + m.mtp_depth);
   if (m.mtp_depth > 0)
     last += m.mtp_depth *
-            (seconds_of(now_->times[kind_of(m.num_layers)], rates) + seconds_of(ends_.mtp_projection, rates));
+            (seconds_of(exchange_->times[kind_of(m.num_layers)], rates) + seconds_of(ends_.mtp_projection, rates));
   const LayerCosts costs{.layer_s = layer_s_, .first_s = seconds_of(ends_.embed, rates), .last_s = last};
   const auto even = [&](const std::vector<std::int64_t>& split) {
     for (int p = 0; p < pieces; ++p)
@@ -171,30 +175,26 @@ int CoarseBounds::most_layers_of_a_piece() const {
   return plan::PieceSizes(setting_.layout, setting_.model.num_layers).largest();
 }
 
-double CoarseBounds::frugal_bytes(const Recomputation& recomputation) {
+double CoarseBounds::bound_family_bytes(const Recomputation& recomputation) {
   apply(recomputation, setting_);
-  apply(States{.sharding = Sharding::parameters,
-               .swap = question_.is_given("layout.swap") ? question_.base.layout.swap : plan::SwapSet{3}},
-        setting_);
-  if (question_.is_given("layout.swap") == false && question_.target.host_capacity_bytes <= 0)
-    setting_.layout.swap = {};
-  return sim::memory_lower_bound(setting_, frugal_);
+  apply(frugal_states_, setting_);
+  return bound_frugal_bytes();
 }
 
-void CoarseBounds::enter(const Recomputation& recomputation) {
+void CoarseBounds::enter_recomputation(const Recomputation& recomputation) {
   apply(recomputation, setting_);
   sim::shape_step(setting_, shape_);
   kind_times_.clear();
   for (const sim::LayerKind& k : shape_.kinds) {
     const int kind = kind_of(k.layer);
-    kind_times_.push_back(
-        k.recomputed ? sim::layer_time(now_->works[kind], setting_, *question_.target.rates, recomputation.set, k.moe)
-                     : now_->times[kind]);
+    kind_times_.push_back(k.recomputed ? sim::layer_time(exchange_->works[kind], setting_, *question_.target.rates,
+                                                         recomputation.set, k.moe)
+                                       : exchange_->times[kind]);
   }
   for (Pieces& p : pieces_) p.ready = false;
 }
 
-const std::vector<sim::PieceTime>& CoarseBounds::pieces() {
+const std::vector<sim::PieceTime>& CoarseBounds::price_pieces() {
   const bool traffic = setting_.layout.sharding == Sharding::parameters;
   Pieces& p = pieces_[traffic ? 1 : 0];
   // Traffic depends on the shards and on what runs beside compute: it is priced anew.
@@ -204,30 +204,21 @@ const std::vector<sim::PieceTime>& CoarseBounds::pieces() {
   return p.times;
 }
 
-const sim::Setting& CoarseBounds::setting(const States& states) {
-  apply(states, setting_);
-  return setting_;
+double CoarseBounds::bound_s() {
+  return sim::step_lower_bound_s(setting_, *question_.target.rates, shape_, price_pieces());
 }
 
-double CoarseBounds::seconds(const States& states) {
-  apply(states, setting_);
-  return sim::step_lower_bound_s(setting_, *question_.target.rates, shape_, pieces());
-}
-
-double CoarseBounds::frugal_bytes(const States& states) {
-  apply(states, setting_);
-  return sim::memory_lower_bound(setting_, frugal_);
-}
-
-double CoarseBounds::bytes(const States& states) {
-  apply(states, setting_);
+double CoarseBounds::bound_bytes() const {
   return sim::memory_lower_bound(setting_, question_.target.kernels);
 }
 
-double CoarseBounds::seconds_with_copies(const States& states) {
-  apply(states, setting_);
+double CoarseBounds::bound_frugal_bytes() const {
+  return sim::memory_lower_bound(setting_, frugal_);
+}
+
+double CoarseBounds::bound_s_with_copies() {
   sim::swapped_bytes(setting_, question_.target.kernels, static_cast<int>(shape_.pieces.size()), host_bytes_);
-  if (host_bytes_.empty()) return seconds(states);
+  if (host_bytes_.empty()) return bound_s();
   sim::price_pieces(setting_, *question_.target.rates, shape_, kind_times_, ends_, copying_, host_bytes_);
   return sim::step_lower_bound_s(setting_, *question_.target.rates, shape_, copying_);
 }

@@ -42,10 +42,6 @@ int innermost_devices(const Target& target) {
   return whole(target.rates->units().front());
 }
 
-int node_devices(const Target& target) {
-  return whole(target.rates->node());
-}
-
 namespace {
 
 // Only among patterns that the layer's other operators and its memory don't tell apart is the faster the better.

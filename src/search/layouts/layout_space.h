@@ -61,9 +61,8 @@ void apply(const Family& family, sim::Setting& setting);  // but for the layers 
 void apply(const Recomputation& recomputation, sim::Setting& setting);
 void apply(const States& states, sim::Setting& setting);
 
-// Devices of the innermost unit that has several, and of a node.
+// Devices of the innermost unit that has several.
 int innermost_devices(const Target& target);
-int node_devices(const Target& target);
 
 // The patterns that the experts' messages of a setting's degrees and micro-batch may take: all that fit where the group
 // lies, but for those that another one beats by itself, outside and inside of nodes, with the same work around it.

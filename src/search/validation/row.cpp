@@ -110,7 +110,7 @@ std::vector<Row> read_rows(const std::filesystem::path& path) {
     r.line = in.line(i);
     r.id = in.text(i, "id").empty() ? fmt::format("{}", r.line) : in.text(i, "id");
     r.source = in.text(i, one_value ? "source" : "source_file_or_url");
-    r.date = in.text(i, "date"), r.model = in.text(i, "model"), r.hardware = in.text(i, "hardware");
+    r.model = in.text(i, "model"), r.hardware = in.text(i, "hardware");
     r.precision = in.text(i, one_value ? "dtype" : "precision");
     // A table without the column leaves it to the row whether it can be predicted.
     r.scorable = in.has_column("scorable") ? in.text(i, "scorable") : "yes";
@@ -123,7 +123,6 @@ std::vector<Row> read_rows(const std::filesystem::path& path) {
     r.sequence = count(one_value ? "seq" : "seq_len");
     r.sharding = in.text(i, "fsdp_or_zero"), r.recompute = in.text(i, "recompute");
     r.overlap = in.text(i, "overlap_notes"), r.notes = in.text(i, "notes");
-    r.predicted_by_source = in.text(i, "predicted_by_source");
     one_value ? measured_value(in, i, r) : measured_throughput(in, i, r);
     rows.push_back(std::move(r));
   }

@@ -14,7 +14,7 @@ enum class Quantity { step_s, tokens_per_s, tflops, mfu, allocated_GiB, reserved
 struct Row {
   std::string id;  // from the file, else the number of its line
   int line = 0;
-  std::string source, date, model, hardware, precision;
+  std::string source, model, hardware, precision;
   std::optional<int> devices, tp, pp, vpp, cp, ep, etp, dp;
   std::optional<long long> micro_batch, global_batch, sequence;
   std::string sharding, recompute, overlap, notes;
@@ -23,7 +23,6 @@ struct Row {
   double measured = 0;                   // in `unit`; 0: blank, a row to be predicted and compared with nothing
   std::string unit;  // "s", "ms/iter", "tokens/s/device", "TFLOP/s/device", "% MFU", "GiB max_allocated"
   std::optional<double> tokens_per_s, tflops;  // where the table has them beside `measured`
-  std::string predicted_by_source;
   std::vector<std::string> borrowed;  // what other rows lent it (borrow_blanks)
 };
 

@@ -18,7 +18,6 @@ namespace {
 
 using plan::Slot;
 using plan::SlotKind;
-using Chunk = MemoryChunk;
 
 const char* word(SlotKind kind) {
   switch (kind) {
@@ -36,7 +35,7 @@ const char* word(SlotKind kind) {
   return "no-op";
 }
 
-std::string describe(const Chunk& chunk, const Slot& slot) {
+std::string describe(const MemoryChunk& chunk, const Slot& slot) {
   const PieceMemory& m = chunk.memory;
   const bool forward = slot.kind == SlotKind::forward, inputs = slot.kind == SlotKind::input_gradient;
   const int layer = forward ? m.forward_layer : inputs ? m.input_layer : m.backward_layer;
@@ -60,15 +59,14 @@ std::string reason_of(const StageMemory& s, double capacity) {
 }
 
 struct StageChunks {
-  std::vector<Chunk> chunks;
+  std::vector<MemoryChunk> chunks;
   StateBytes states;
   double stream = 0;
 };
 
 StageChunks stage_chunks(LayerTable& table, WeightTable& weights, const plan::Schedule& schedule, int stage) {
-  const int num_pieces = plan::num_pieces(schedule);
-  StageChunks out{.chunks = std::vector<Chunk>(schedule.num_chunks)};
-  std::vector<Piece> pieces;
+  StageChunks out{.chunks = std::vector<MemoryChunk>(schedule.num_chunks)};
+  std::vector<model::LayerRange> pieces;
   for (int c = 0; c < schedule.num_chunks; ++c) {
     const int piece = plan::piece_of(schedule, stage, c);
     if (piece < 0) {
@@ -152,13 +150,14 @@ StageMemory stage_memory(LayerTable& table, WeightTable& weights, const plan::Sc
 
 std::vector<StageHoldings> stage_holdings(const Setting& setting, const plan::Schedule& schedule,
                                           const model::Kernels& kernels) {
-  LayerTable table(setting, kernels, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep), true);
+  LayerTable table(setting, kernels, heaviest_rank(setting.load, setting.model.moe.num_experts, setting.layout.ep),
+                   true);
   WeightTable weights(setting, kernels);
   std::vector<StageHoldings> out;
   for (int s = 0; s < schedule.num_stages; ++s) {
     const StageChunks stage = stage_chunks(table, weights, schedule, s);
     out.push_back({.states = stage.states, .stream = stage.stream});
-    for (const Chunk& chunk : stage.chunks) out.back().chunks.push_back(chunk.memory);
+    for (const MemoryChunk& chunk : stage.chunks) out.back().chunks.push_back(chunk.memory);
   }
   return out;
 }
@@ -167,8 +166,8 @@ double needed_bytes(const Setting& setting, const model::Kernels& kernels, doubl
   return allocated_bytes * (1 + kernels.fragmentation) + outside_bytes(setting, kernels).total();
 }
 
-MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& schedule,
-                               const model::Kernels& kernels, const MemoryOptions& options) {
+MemoryEstimate estimate_memory(const Setting& setting, const plan::Schedule& schedule, const model::Kernels& kernels,
+                               const MemoryOptions& options) {
   TRIREME_CHECK(schedule.num_stages == setting.layout.pp, "the schedule has {} stages, the layout {}",
                 schedule.num_stages, setting.layout.pp);
   const auto& moe = setting.model.moe;

@@ -58,7 +58,7 @@ double memory_lower_bound(const Setting& setting, const model::Kernels& kernels)
   double worst = 0;
   for (int s = 0; s < l.pp; ++s) {
     double saved = 0, extra = 0;
-    Piece pieces[most_chunks];
+    model::LayerRange pieces[most_chunks];
     for (int c = 0; c < chunks; ++c) {
       pieces[c] = plan::layers_of_piece(l, setting.model.num_layers, plan::piece_of(map, l.pp, s, c));
       const PieceMemory m = piece_memory(table, pieces[c]);

@@ -38,8 +38,8 @@ std::vector<MemoryItem> state_items(const StateBytes& s) {
   return out;
 }
 
-void add_activation_items(std::vector<MemoryItem>& items, LayerTable& table, const Piece& piece, int micro_batches,
-                          double weight_bytes) {
+void add_activation_items(std::vector<MemoryItem>& items, LayerTable& table, const model::LayerRange& piece,
+                          int micro_batches, double weight_bytes) {
   add_item(items, "activations", "kept for weight gradients", weight_bytes);
   if (micro_batches == 0) return;
   const Setting& setting = table.setting;

@@ -15,7 +15,7 @@ void add_item(std::vector<MemoryItem>& items, const std::string& group, const st
 std::vector<MemoryItem> state_items(const StateBytes& states);
 // Tensors of `micro_batches` micro-batches of a piece between forward and backward; `weight_bytes` of others wait for
 // their weight gradients.
-void add_activation_items(std::vector<MemoryItem>& items, LayerTable& table, const Piece& piece, int micro_batches,
-                          double weight_bytes);
+void add_activation_items(std::vector<MemoryItem>& items, LayerTable& table, const model::LayerRange& piece,
+                          int micro_batches, double weight_bytes);
 
 }  // namespace trireme::sim

@@ -49,7 +49,7 @@ struct Block {
 
 // Every block of a piece in order (or in reverse): embedding, layers, MTP blocks with their heads, head.
 template <class Use>
-void each_block(LayerTable& table, const Piece& piece, bool reverse, const Use& use) {
+void each_block(LayerTable& table, const model::LayerRange& piece, bool reverse, const Use& use) {
   const model::ModelSpec& spec = table.setting.model;
   const int embed = piece.embed ? 1 : 0, mtp = piece.head ? spec.mtp_depth : 0, head = piece.head ? 1 : 0;
   const int count = embed + piece.num_layers + 3 * mtp + head;
@@ -76,7 +76,7 @@ void each_block(LayerTable& table, const Piece& piece, bool reverse, const Use& 
 
 }  // namespace
 
-PieceMemory piece_memory(LayerTable& table, const Piece& piece) {
+PieceMemory piece_memory(LayerTable& table, const model::LayerRange& piece) {
   PieceMemory out;
   double largest_swap = 0;
   each_block(table, piece, false, [&](const Block& b) {

@@ -54,7 +54,7 @@ struct PieceMemory {
   const char* backward_at = "";
   const char* input_at = "";
 };
-PieceMemory piece_memory(LayerTable& table, const Piece& piece);
+PieceMemory piece_memory(LayerTable& table, const model::LayerRange& piece);
 
 // Bytes that a micro-batch swaps out, by piece of `count`; `out`, whose memory is reused, stays empty where the layout
 // swaps no activations.

@@ -9,7 +9,7 @@
 namespace trireme::sim {
 
 struct MemoryChunk {
-  Piece piece;
+  model::LayerRange piece;
   PieceMemory memory;
   bool empty = false;
 };

@@ -140,7 +140,7 @@ DataRanks data_ranks(const Setting& setting) {
   return out;
 }
 
-StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, bool exact) {
+StateBytes state_bytes(WeightTable& table, const model::LayerRange* pieces, int num_pieces, bool exact) {
   const Setting& setting = table.setting;
   const model::Kernels& kernels = table.kernels;
   const Precision& p = setting.precision;

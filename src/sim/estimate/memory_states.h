@@ -6,8 +6,6 @@
 
 namespace trireme::sim {
 
-using Piece = model::LayerRange;
-
 // Ranks that hold the same parameters of a stage (with cp: they split the sequence), and how many share one set of
 // shards.
 struct DataRanks {
@@ -21,18 +19,18 @@ struct StateBytes {
   double gathered = 0;  // full parameters of the layers in use, where parameters are sharded
   double reduced = 0;   // full gradients on their way to their shards
   double float8_weights = 0;
-  double unused_gradients = 0;  // model::Kernels::unused_weight_gradients
-  double workspaces = 0;        // of libraries
-  double step = 0;              // beside all that, during the optimizer step only
-  double host = 0;              // optimizer state in host memory
-  model::WeightElements elements;      // of the rank, before sharding over data ranks
+  double unused_gradients = 0;     // model::Kernels::unused_weight_gradients
+  double workspaces = 0;           // of libraries
+  double step = 0;                 // beside all that, during the optimizer step only
+  double host = 0;                 // optimizer state in host memory
+  model::WeightElements elements;  // of the rank, before sharding over data ranks
   double held() const { return parameters + gradients + master + moments; }
   double total() const { return held() + gathered + reduced + float8_weights + unused_gradients + workspaces; }
 };
 
 // `exact`: optimizer state by whole matrices as the longest-first assignment of matrices to owners leaves the heaviest;
 // else its lower bound, without allocating memory. Pieces: of one stage, in its order.
-StateBytes state_bytes(WeightTable& table, const Piece* pieces, int num_pieces, bool exact);
+StateBytes state_bytes(WeightTable& table, const model::LayerRange* pieces, int num_pieces, bool exact);
 
 // What lies outside of the framework's allocator: contexts and libraries, and the communicators that a rank belongs to.
 struct OutsideBytes {

@@ -33,9 +33,9 @@ std::vector<NamedTensor> collect(const std::vector<nn::Parameter*>& parameters, 
 
 template <class F>
 void for_each_selection_bias(nn::Model& model, F&& action) {
-  const nn::Part& part = model.part();
+  const model::LayerRange& layers = model.hosted().layers;
   if (!model.spec().moe.router.selection_bias) return;
-  for (int layer = part.first_layer; layer < part.first_layer + part.num_layers; ++layer) {
+  for (int layer = layers.first_layer; layer < layers.first_layer + layers.num_layers; ++layer) {
     if (model.spec().is_moe(layer)) action(layer, model.selection_bias(layer));
   }
 }

@@ -19,7 +19,6 @@ namespace trireme::train {
 struct Scalar {
   std::string tag;
   float value = 0;
-  bool operator==(const Scalar&) const = default;
 };
 
 struct ScalarEvent {
@@ -27,7 +26,6 @@ struct ScalarEvent {
   std::int64_t step = 0;
   std::string file_version;  // "brain.Event:2" in the first record, else empty
   std::vector<Scalar> scalars;
-  bool operator==(const ScalarEvent&) const = default;
 };
 
 // A serialized Event, and that in its record frame.
@@ -49,8 +47,5 @@ class TensorBoardWriter {
   std::filesystem::path path_;
   std::unique_ptr<AppendFile> file_;
 };
-
-// The events of a file; ConfigError with the file and the offset for a broken frame or checksum.
-std::vector<ScalarEvent> read_events(const std::filesystem::path& path);
 
 }  // namespace trireme::train

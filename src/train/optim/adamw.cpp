@@ -159,11 +159,4 @@ void AdamW::adopt_values() {
   }
 }
 
-void AdamW::adopt_masters() {
-  at::NoGradGuard no_grad;
-  for (State& state : states_) {
-    if (state.master.defined()) state.parameter->value.detach().copy_(state.master);
-  }
-}
-
 }  // namespace trireme::train

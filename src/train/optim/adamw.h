@@ -50,8 +50,6 @@ class AdamW {
 
   // After the values were changed from outside (initial weights): masters become copies of the values again.
   void adopt_values();
-  // After the masters were loaded: values become the rounded masters.
-  void adopt_masters();
 
  private:
   struct State {

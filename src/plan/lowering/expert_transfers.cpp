@@ -4,7 +4,7 @@
 
 namespace trireme::plan {
 
-Draft add_expert_exchange(Draft d, int ep) {
+Draft add_expert_transfers(Draft d, int ep) {
   if (ep == 1) return d;
   std::vector<DraftAction> before = std::move(d.actions);
   d.actions.clear();
