@@ -15,7 +15,8 @@ std::vector<plan::MeasuredRank> sampled_rows(const plan::Plan& plan, const plan:
                                              std::uint64_t seed) {
   const plan::AxisStrides strides = plan.mesh.strides();
   const int experts = static_cast<int>(run.model.moe.num_experts), ep = plan.mesh.ep, local = experts / ep;
-  const double equal = static_cast<double>(run.batch.micro_batch * run.batch.sequence_length * run.model.moe.router.top_k);
+  const double equal =
+      static_cast<double>(run.batch.micro_batch * run.batch.sequence_length * run.model.moe.router.top_k);
   const std::uint64_t key = stream_key(seed, "expert load");
   std::vector<float> rows(static_cast<std::size_t>(experts));
   std::vector<plan::MeasuredRank> out;

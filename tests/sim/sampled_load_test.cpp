@@ -12,7 +12,9 @@ namespace {
 
 plan::RunSpec run() {
   plan::RunSpec r;
-  r.model = {.vocab_size = 64, .hidden = 64, .num_layers = 4,
+  r.model = {.vocab_size = 64,
+             .hidden = 64,
+             .num_layers = 4,
              .attention = {.num_heads = 4, .num_kv_heads = 2, .head_dim = 16},
              .moe = {.num_experts = 16, .expert_ffn = 64, .router = {.top_k = 2}}};
   r.layout = {.ep = 2};
@@ -49,7 +51,8 @@ TEST(SampledLoad, SharesAllRowsOfAGroupAndVariesAsExpertsDo) {
   EXPECT_NE(sampled_rows(p, r, 0.4, 8)[3].expert_rows, ranks[3].expert_rows);
   for (const auto& of_rank : sampled_rows(p, r, 0, 7))
     for (const auto& a : p.stages[0].actions)
-      if (a.kind == plan::ActionKind::forward && a.segment == plan::Segment::experts) EXPECT_EQ(of_rank.expert_rows[a.id], equal);
+      if (a.kind == plan::ActionKind::forward && a.segment == plan::Segment::experts)
+        EXPECT_EQ(of_rank.expert_rows[a.id], equal);
 }
 
 TEST(SampledLoad, MakesRanksOfAGroupWait) {
@@ -58,8 +61,15 @@ TEST(SampledLoad, MakesRanksOfAGroupWait) {
   const plan::Plan p = plan::make_training_plan(r, mesh);
   platform::PlatformSpec platform = platform::default_platform();
   const double even = predict(p, r, platform).prediction.step_s;
-  platform.device.segments = {{.threads = 1, .model = "m", .segment = {"experts"}, .layer = {"moe"}, .pass = {"forward"},
-                               .tokens = {256}, .experts = {8}, .factor = {1}, .load_cv = {0.4}}};
+  platform.device.segments = {{.threads = 1,
+                               .model = "m",
+                               .segment = {"experts"},
+                               .layer = {"moe"},
+                               .pass = {"forward"},
+                               .tokens = {256},
+                               .experts = {8},
+                               .factor = {1},
+                               .load_cv = {0.4}}};
   EXPECT_GT(predict(p, r, platform).prediction.step_s, even);
 }
 

@@ -111,7 +111,7 @@ class SegmentWork::Prober {
 
   double bytes() const {
     double elements = 2.0 * static_cast<double>(spec_.vocab_size) * spec_.hidden;
-    const Part p = part();
+    const model::LayerRange p = hosted().layers;
     for (int layer = p.first_layer; layer < p.first_layer + p.num_layers; ++layer) elements += elements_of(layer);
     return 8 * elements;
   }
