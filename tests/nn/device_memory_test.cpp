@@ -72,17 +72,6 @@ Measured run_layer(const model::ModelSpec& spec, int layer, at::ScalarType dtype
   return m;
 }
 
-model::ModelSpec medium() {
-  model::ModelSpec s = tiny_spec();
-  s.hidden = 96;
-  s.dense_ffn = 200;
-  s.attention = {.num_heads = 6, .num_kv_heads = 2, .head_dim = 16};
-  s.moe.num_experts = 8;
-  s.moe.expert_ffn = 48;
-  s.moe.router.top_k = 3;
-  return s;
-}
-
 model::TapeMemory described(const model::ModelSpec& spec, int layer) {
   model::Share share;
   share.sequences = sequences, share.sequence_length = length;
@@ -104,14 +93,14 @@ void compare(const model::ModelSpec& spec, int layer, double peaks) {
 }
 
 TEST(TriremeDevice, HoldsOfADenseLayerWhatTheAllocatorShows) {
-  compare(medium(), 0, 0.05);
+  compare(medium_spec(), 0, 0.05);
 }
 
 TEST(TriremeDevice, HoldsOfAnMoeLayerWhatTheAllocatorShows) {
   // Peaks lie 12 to 15 % above the description's, which knows no tensors of single experts: nn goes through them in a
   // loop.
-  compare(medium(), 1, 0.16);
-  model::ModelSpec shared = medium();
+  compare(medium_spec(), 1, 0.16);
+  model::ModelSpec shared = medium_spec();
   shared.moe.shared_ffn = 64;
   compare(shared, 1, 0.16);
 }

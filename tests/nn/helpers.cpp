@@ -17,6 +17,18 @@ model::ModelSpec tiny_spec() {
   return s;
 }
 
+model::ModelSpec medium_spec() {
+  model::ModelSpec s = tiny_spec();
+  s.vocab_size = 1000;
+  s.hidden = 96;
+  s.dense_ffn = 200;
+  s.attention = {.num_heads = 6, .num_kv_heads = 2, .head_dim = 16};
+  s.moe.num_experts = 8;
+  s.moe.expert_ffn = 48;
+  s.moe.router.top_k = 3;
+  return s;
+}
+
 Batch make_batch(std::int64_t sequences, std::int64_t length, std::int64_t vocab,
                  const std::vector<std::int64_t>& document_lengths, std::uint64_t seed) {
   Batch batch;

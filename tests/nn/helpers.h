@@ -14,6 +14,9 @@ namespace trireme::nn {
 // top 2, vocabulary 99: odd widths that no vector length divides.
 model::ModelSpec tiny_spec();
 
+// Three times as wide, with 6 heads of 16, 8 experts of width 48, top 3, vocabulary 1,000: tensors that count in bytes.
+model::ModelSpec medium_spec();
+
 // Uniform tokens from a fixed seed; every token has a target of weight 1; positions restart at the documents, whose
 // lengths fill each sequence in turn (empty: one document a sequence).
 Batch make_batch(std::int64_t sequences, std::int64_t length, std::int64_t vocab,

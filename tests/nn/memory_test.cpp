@@ -16,18 +16,6 @@ using model::Segment;
 
 constexpr std::int64_t sequences = 4, length = 256;
 
-model::ModelSpec medium() {
-  model::ModelSpec s = tiny_spec();
-  s.vocab_size = 1000;
-  s.hidden = 96;
-  s.dense_ffn = 200;
-  s.attention = {.num_heads = 6, .num_kv_heads = 2, .head_dim = 16};
-  s.moe.num_experts = 8;
-  s.moe.expert_ffn = 48;
-  s.moe.router.top_k = 3;
-  return s;
-}
-
 // Where the gradients of a segment's inputs end: unlike an AccumulateGrad it does not hold the input itself.
 struct Sink : torch::autograd::Node {
   torch::autograd::variable_list gradients;
@@ -152,11 +140,11 @@ void walk(const model::ModelSpec& spec) {
 }
 
 TEST(SegmentMemory, EqualsTheAllocators) {
-  walk(medium());
+  walk(medium_spec());
 }
 
 TEST(SegmentMemory, EqualsTheAllocatorsWithEveryOption) {
-  model::ModelSpec s = medium();
+  model::ModelSpec s = medium_spec();
   s.attention.qk_norm = true;
   s.moe.shared_ffn = 64;
   s.moe.router.aux_loss_coefficient = s.moe.router.z_loss_coefficient = 1;
