@@ -28,31 +28,29 @@ Term explain_operator(const Operator& op, const Rates& rates) {
   const double work_s = rates.operator_s(op), gaps = gaps_s(op, rates);
   const auto a_second = [&](double amount) { return work_s > 0 ? amount / work_s / 1e9 : 0; };
   Term out{.what = fmt::format("{}{}", op.what, pass_of(op)), .seconds = work_s + gaps};
-  const char* formula = "";
   const double gflops = a_second(op.flops);
   switch (op.kind) {
     case OperatorKind::matmul:
-      formula = "price.md#matmul";
+      out.formula = "price.md#matmul";
       out.source = op.groups > 1 ? fmt::format("{} gemms of {:.0f} x {} x {} at {:.1f} GFLOP/s", op.groups, op.m, op.n,
                                                op.k, gflops)
                                  : fmt::format("gemm {} x {} x {} at {:.1f} GFLOP/s", op.m, op.n, op.k, gflops);
       break;
     case OperatorKind::attention:
-      formula = "price.md#attention";
+      out.formula = "price.md#attention";
       out.source =
           fmt::format("attention{} of {} heads, {} positions, {} wide, at {:.1f} GFLOP/s",
                       op.pass == OperatorPass::forward ? "" : " backward", op.heads, op.sequence, op.head_dim, gflops);
       break;
     case OperatorKind::memory:
     case OperatorKind::collective:  // a run's messages are priced by their actions
-      formula = "price.md#memory-pass";
+      out.formula = "price.md#memory-pass";
       out.source =
           fmt::format("{:.0f} KiB in {} calls at {:.1f} GB/s", op.bytes / KiB, op.launches, a_second(op.bytes));
       break;
   }
-  out.formula = formula;
   out.source +=
-      fmt::format(" + {} x {:.1f} us ({}); {}", op.launches, rates.fixed().operation_s * 1e6, rates.origin(), formula);
+      fmt::format(" + {} x {:.1f} us ({})", op.launches, rates.fixed().operation_s * 1e6, rates.origin());
   return out;
 }
 

@@ -67,14 +67,17 @@ class Pricer {
     const auto [at, fresh] = seconds_.try_emplace(key, 0);
     if (!fresh) return at->second;
     std::vector<Term> parts;
-    at->second = a.kind == ActionKind::forward || a.kind == ActionKind::backward ? segment(a, parts)
-                                                                                 : other(stage, s, a, parts);
+    const bool computes = a.kind == ActionKind::forward || a.kind == ActionKind::backward;
+    at->second = computes ? segment(a, parts) : other(stage, s, a, parts);
     // The slowest of many equal devices sets the pipeline's pace.
     if (a.mb >= 0) at->second *= 1 + rates_.fixed().noise;
     Action named = a;
     named.mb = -1;
     const std::string name = per_stage ? fmt::format("stage {}: {}", s, plan::describe(named)) : plan::describe(named);
-    terms.push_back({name, at->second, parts.size() == 1 ? parts[0].source : "the sum of", parts.size() == 1 ? parts[0].formula : ""});
+    if (parts.size() == 1)
+      terms.push_back({name, at->second, parts[0].source, parts[0].formula});
+    else
+      terms.push_back({name, at->second, "the sum of", computes || parts.empty() ? "price.md#segment" : parts.front().formula});
     if (parts.size() > 1)
       for (Term& part : parts) terms.push_back({"  " + part.what, part.seconds, part.source, part.formula});
     return at->second;
@@ -94,14 +97,14 @@ class Pricer {
                                                  .pass = a.pass == Pass::forward ? "forward" : "backward",
                                                  .tokens = static_cast<double>(shape_.tokens()),
                                                  .experts = static_cast<double>(shape_.local_experts)});
-    if (factor != 1 && sum > 0) parts.push_back({"the rest", sum * (factor - 1), fmt::format("the segment as a whole took {:.2f} times its operators", factor), "price.md#actions"});
+    if (factor != 1 && sum > 0) parts.push_back({"the rest", sum * (factor - 1), fmt::format("the segment as a whole took {:.2f} times its operators", factor), "price.md#segment"});
     return sum * factor;
   }
 
   Term reduction(const plan::GroupKind& kind, int s, double bytes) const {
     const GroupPlace group = messages_.place(kind, s);
     const double t = messages_.all_reduce(kind, s, bytes).value;
-    if (group.size == 1) return {"all-reduce", t, "one member: nothing to do"};
+    if (group.size == 1) return {"all-reduce", t, "one member: nothing to do", "price.md#collective"};
     return {"all-reduce", t, fmt::format("{:.1f} KiB over {} ranks, {} links ({})", bytes / KiB, group.size,
                                          rates_.leaves_node(group) ? "network" : "host", rates_.origin()), "price.md#collective"};
   }

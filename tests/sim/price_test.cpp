@@ -74,6 +74,16 @@ class Price : public testing::Test {
   }
 };
 
+// docs/price.md explains every term, which names its section once: in `formula`.
+TEST_F(Price, EveryTermNamesItsFormulasPlaceOnce) {
+  const Priced priced = price(plan_, run_, platform_);
+  EXPECT_GT(priced.terms.size(), 50U);
+  for (const Term& t : priced.terms) {
+    EXPECT_TRUE(t.formula.starts_with("price.md#")) << t.what << ": " << t.source;
+    EXPECT_EQ(t.source.find("price.md"), std::string::npos) << t.what << ": " << t.source;
+  }
+}
+
 TEST_F(Price, SegmentsAreTheSumOfTheirOperators) {
   const Priced priced = price(plan_, run_, platform_);
   double expected = 0;
