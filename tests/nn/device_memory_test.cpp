@@ -1,11 +1,11 @@
 // The tape of `trireme_device` against the bytes that a counting allocator sees while nn's plain operators, those that
 // run on accelerators and in bfloat16, go through a layer.
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
+#include "gradient_sink.h"
 #include "helpers.h"
 #include "model/description/describe.h"
 #include "nn/counting_allocator.h"
@@ -16,15 +16,6 @@ namespace {
 using model::Segment;
 
 constexpr std::int64_t sequences = 4, length = 256;
-
-// Takes the gradient of the layer's input without holding the input, as an AccumulateGrad would.
-struct Sink : torch::autograd::Node {
-  torch::autograd::variable_list gradients;
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& g) override {
-    gradients = std::move(g);
-    return {};
-  }
-};
 
 struct Measured {
   double saved = 0, forward_peak = 0, backward_peak = 0;  // as TapeMemory counts them

@@ -1,10 +1,10 @@
 // model::segment_memory against the bytes that a counting allocator sees while nn runs each segment.
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <set>
 
+#include "gradient_sink.h"
 #include "helpers.h"
 #include "model/operators.h"
 #include "nn/counting_allocator.h"
@@ -15,15 +15,6 @@ namespace {
 using model::Segment;
 
 constexpr std::int64_t sequences = 4, length = 256;
-
-// Where the gradients of a segment's inputs end: unlike an AccumulateGrad it does not hold the input itself.
-struct Sink : torch::autograd::Node {
-  torch::autograd::variable_list gradients;
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& g) override {
-    gradients = std::move(g);
-    return {};
-  }
-};
 
 double bytes_of(const std::vector<at::Tensor>& list, const std::vector<at::Tensor>& except = {}) {
   std::set<const void*> seen;
