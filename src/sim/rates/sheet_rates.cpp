@@ -59,8 +59,7 @@ Fabric SheetRates::fabric(const plan::NodeShape& shape, double stride) const {
   const auto& ranks = shape.ranks_of_node();
   const double members = *std::max_element(ranks.begin(), ranks.end());
   const GroupPlace on_node{members, stride};
-  int node = 0;
-  while (node + 1 < m.num_levels && m.levels[static_cast<std::size_t>(node) + 1].inside) ++node;
+  const int node = static_cast<int>(&this->node() - units().data());  // the levels of machine and rates are the same
   Fabric out;
   // Levels inside of a node work at the same time, each for what leaves the one before: as one port, with rows to all
   // members alike.
