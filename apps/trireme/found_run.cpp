@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/atomic_file.h"
+#include "model/compute_dtype.h"
 #include "model/untrainable.h"
 
 namespace trireme::apps {
@@ -11,12 +12,6 @@ namespace trireme::apps {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The nearest that a run can say: narrower formats are computed in by no kernel of train's.
-DType dtype_of(sim::ComputeFormat format) {
-  if (format == sim::ComputeFormat::float32) return DType::float32;
-  return format == sim::ComputeFormat::float16 ? DType::float16 : DType::bfloat16;
-}
 
 }  // namespace
 
@@ -32,7 +27,7 @@ plan::RunSpec run_of(const sim::Setting& s, const RunPlace& place) {
   run.batch = s.batch;
   run.data.train = place.data.empty() ? "random" : fs::absolute(place.data).lexically_normal().string();
   run.device.device = place.device;
-  run.device.dtype = dtype_of(s.precision.compute);
+  run.device.dtype = model::dtype_of(s.precision.compute);
   run.device.reduce_dtype = s.precision.reduce_bytes >= 4 ? DType::float32 : run.device.dtype;
   return run;
 }
@@ -40,7 +35,7 @@ plan::RunSpec run_of(const sim::Setting& s, const RunPlace& place) {
 std::vector<plan::RefusedKey> refused_by_train(const sim::Setting& s) {
   std::vector<plan::RefusedKey> out = plan::refused_keys(s.layout);
   const std::string format = model::name_of(s.precision.compute);
-  if (const auto dtype = name_of(dtype_of(s.precision.compute)); format != dtype)
+  if (const auto dtype = name_of(model::dtype_of(s.precision.compute)); format != dtype)
     out.push_back({"precision.compute", format, "must be float32, bfloat16 or float16"});
   for (const model::Untrainable& u : model::untrainable(s.model)) out.push_back({u.key, u.value, u.reason});
   return out;

@@ -1,6 +1,7 @@
 #include "model/operators.h"
 
 #include "base/errors.h"
+#include "model/compute_dtype.h"
 #include "model/segment_subject.h"
 
 namespace trireme::model {
@@ -10,19 +11,6 @@ namespace {
 const Kernels& kernels_of(const SegmentShape& shape) {
   static const Kernels fused = find_kernels("trireme"), plain = find_kernels("trireme_device");
   return shape.fused ? fused : plain;
-}
-
-ComputeFormat format_of(DType dtype) {
-  switch (dtype) {
-    case DType::bfloat16:
-      return ComputeFormat::bfloat16;
-    case DType::float16:
-      return ComputeFormat::float16;
-    case DType::float32:
-    case DType::float64:
-      break;
-  }
-  return ComputeFormat::float32;
 }
 
 Precision precision_of(DType dtype) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/compute_dtype.h"
 #include "sim/core_sharing.h"
 #include "sim/rates/make_rates.h"
 #include "sim/rates/probed_rates.h"
@@ -26,10 +27,8 @@ HostShare share_of_host(const platform::PlatformSpec& p, int devices) {
 }
 
 // CPUs gain nothing from a narrower format that nobody measured.
-DType dtype_of(sim::ComputeFormat compute, const platform::Device& device) {
-  DType wanted = DType::bfloat16;
-  if (compute == sim::ComputeFormat::float32) wanted = DType::float32;
-  if (compute == sim::ComputeFormat::float16) wanted = DType::float16;
+DType measured_dtype(sim::ComputeFormat compute, const platform::Device& device) {
+  const DType wanted = model::dtype_of(compute);
   const auto is_wanted = [&](const platform::GemmCurve& c) { return c.dtype == wanted; };
   const bool measured = std::any_of(device.gemm.begin(), device.gemm.end(), is_wanted);
   return device.kind != "cpu" || measured || device.gemm.empty() ? wanted : device.gemm.front().dtype;
@@ -45,7 +44,7 @@ Target make_target(const platform::PlatformSpec& platform, const platform::Stack
   t.kernels = kernels;
   if (sim::has_curves(platform)) {
     const HostShare share = share_of_host(platform, devices);
-    t.rates = t.ideal = std::make_shared<sim::ProbedRates>(platform, dtype_of(compute, platform.device), share.threads,
+    t.rates = t.ideal = std::make_shared<sim::ProbedRates>(platform, measured_dtype(compute, platform.device), share.threads,
                                                            platform.host.ranks, share.slow_down);
     t.device_known = t.stack_known = true;
     t.ranks_of_host = share.ranks, t.threads = share.threads;

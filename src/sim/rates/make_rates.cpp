@@ -1,8 +1,7 @@
 #include "sim/rates/make_rates.h"
 
-#include <string>
-
 #include "base/errors.h"
+#include "model/compute_dtype.h"
 #include "sim/rates/probed_rates.h"
 #include "sim/rates/sheet_rates.h"
 
@@ -21,7 +20,7 @@ std::unique_ptr<Rates> make_rates(const platform::PlatformSpec& platform, const 
                          .value = "float64",
                          .allowed = "is in no data sheet; one of float32, bfloat16, float16"});
     return std::make_unique<SheetRates>(platform, software.device, software.stack,
-                                        model::compute_format_from_name(std::string(name_of(options.dtype))));
+                                        model::format_of(options.dtype));
   }
   return std::make_unique<ProbedRates>(platform, options.dtype, options.threads, options.ranks_per_host);
 }
