@@ -209,8 +209,10 @@ Reproduce: `bench/choice/run.py --trireme build/release/bin/trireme --out LINES.
 
 def passes_text(found):
     counts = {len(e["passes_s"]) for by_ranks in found.values() for of in by_ranks.values() for e in of}
-    most = max(counts)
-    return "one pass" if most == 1 else f"all steps of {most} passes, layouts interleaved"
+    least, most = min(counts), max(counts)
+    if most == 1:
+        return "one pass"
+    return f"all steps of {most if least == most else f'{least} to {most}'} passes, layouts interleaved"
 
 
 def put_section(path, found, picture, of_cluster=False):
