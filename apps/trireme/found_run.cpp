@@ -25,7 +25,7 @@ plan::RunSpec run_of(const sim::Setting& s, const RunPlace& place) {
   run.model = s.model;
   run.layout = s.layout;
   run.batch = s.batch;
-  run.data.train = place.data.empty() ? "random" : fs::absolute(place.data).lexically_normal().string();
+  run.data.train = {{.prefix = place.data.empty() ? "random" : fs::absolute(place.data).lexically_normal().string()}};
   run.device.device = place.device;
   run.device.dtype = model::dtype_of(s.precision.compute);
   run.device.reduce_dtype = s.precision.reduce_bytes >= 4 ? DType::float32 : run.device.dtype;

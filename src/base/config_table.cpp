@@ -35,7 +35,7 @@ struct ConfigTable::Node {
 
   std::string file_of(const std::string& dotted_key) const {
     for (const std::string& key : document->overridden)
-      if (dotted_key == key || dotted_key.starts_with(key + ".") || key.starts_with(dotted_key + ".")) return "--set";
+      if (dotted_key == key || dotted_key.starts_with(key + ".") || dotted_key.starts_with(key + "[") || key.starts_with(dotted_key + ".")) return "--set";
     return document->file;
   }
 
@@ -194,6 +194,16 @@ ConfigTable ConfigTable::from_file(const std::filesystem::path& path, const std:
 
 bool ConfigTable::has(std::string_view key) const {
   return node_->find(key) != nullptr;
+}
+
+bool ConfigTable::is_string(std::string_view key) const {
+  const toml::node* found = node_->find(key);
+  return found && found->is_string();
+}
+
+bool ConfigTable::is_array(std::string_view key) const {
+  const toml::node* found = node_->find(key);
+  return found && found->is_array();
 }
 
 bool ConfigTable::overridden(std::string_view key) const {

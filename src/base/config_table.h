@@ -24,6 +24,8 @@ class ConfigTable {
                                const std::vector<std::string>& overrides = {});
 
   bool has(std::string_view key) const;  // does not mark the key as read
+  bool is_string(std::string_view key) const;   // neither do these: for keys that take a value of several kinds
+  bool is_array(std::string_view key) const;
   bool overridden(std::string_view key) const;  // given on the command line
   std::vector<std::string> given() const;       // every dotted key below this table that has a value, in no order
 

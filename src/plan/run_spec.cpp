@@ -73,6 +73,7 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
     table = ConfigTable::from_text(text, file_name, of_run);
     table.table("model").string("file");
     run.model = model::load_model(path, of_model);
+    run.model_origin = path;
   } else {
     run.model = model::read_model(model);
   }
@@ -82,6 +83,8 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
                                    : (folder / "runs" / run.name).lexically_normal();
   table.string_or("folder", "");
   run.platform = resolved_path(table, "platform", folder, table.string_or("platform", ""));
+  const auto origin = resolved_path(table, "model_origin", folder, table.string_or("model_origin", ""));
+  if (run.model_origin.empty()) run.model_origin = origin;
   run.timeout_s = table.number_or("timeout_s", run.timeout_s, 0.1, 1e6);
   // What nobody has to execute may be any pattern.
   std::vector<std::string> patterns = layout_patterns();
@@ -106,6 +109,7 @@ std::string to_toml(const RunSpec& run) {
   const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
   std::string out = fmt::format("name = {}\nfolder = {}\n", quoted(run.name), quoted(run.folder.string()));
   if (!run.platform.empty()) out += fmt::format("platform = {}\n", quoted(run.platform.string()));
+  if (!run.model_origin.empty()) out += fmt::format("model_origin = {}\n", quoted(run.model_origin.string()));
   out += fmt::format("timeout_s = {}\n\n", run.timeout_s);
   out += model::to_toml(run.model);
   out += to_toml(run.layout) + to_toml(run.batch) + to_toml(run.train) + to_toml(run.data) + to_toml(run.checkpoint) +

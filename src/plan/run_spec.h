@@ -29,16 +29,28 @@ struct OptimizerSpec {
   double learning_rate = 3e-4;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
   double gradient_clip = 1.0;            // global norm; 0: off
+  bool decay_norms_and_biases = false;   // weight decay of parameters that are no matrices
   bool operator==(const OptimizerSpec&) const = default;
 };
 
 struct LearningRateSpec {
-  std::string kind = "cosine";           // cosine | wsd | constant
+  std::string kind = "cosine";           // cosine | linear | wsd | constant
   std::int64_t warmup_steps = 0;
   std::int64_t decay_steps = 0;          // wsd: length of the last, decaying part (linear to min_ratio)
   double min_ratio = 0.1;                // of learning_rate, at the end
   bool operator==(const LearningRateSpec&) const = default;
 };
+
+// A loss far above the running median of the last steps.
+struct LossSpikeSpec {
+  std::string action = "stop";           // off | stop | skip (the update) | rewind (to the last checkpoint, past the batches)
+  double factor = 3;                     // of the median
+  std::int64_t window = 50;              // steps that the median is taken over
+  std::int64_t max_rewinds = 3;          // of a run; then it stops
+  bool operator==(const LossSpikeSpec&) const = default;
+};
+
+inline constexpr std::int64_t all_sequences = INT64_MAX;
 
 struct TrainSpec {
   std::int64_t steps = 100;
@@ -46,21 +58,37 @@ struct TrainSpec {
   OptimizerSpec optimizer;
   LearningRateSpec schedule;
   std::int64_t eval_every = 0;           // steps; 0: only at the end
-  std::int64_t eval_sequences = 0;       // 0: no evaluation
+  std::int64_t eval_sequences = 0;       // of each evaluation set; 0: no evaluation; all_sequences ("all"): all it has
   std::int64_t log_every = 1;
+  std::int64_t max_skipped_updates = 10; // in a row, for gradients that are not finite; then the run stops
+  LossSpikeSpec loss_spike;
+  std::int64_t expert_collapse_steps = 100;  // one expert with all rows for so many steps is warned of; 0: never
+  std::vector<std::string> freeze;       // patterns of names whose parameters stay as they are
   bool operator==(const TrainSpec&) const = default;
 };
 
+// One data set, alone or in a blend.
+struct DataSet {
+  std::string prefix;                    // of .bin/.idx, or "random" (uniform tokens, for benchmarks)
+  double weight = 1;                     // share of the blend's sequences, on any scale
+  std::string name;                      // in metrics; empty: the prefix's file name
+  bool operator==(const DataSet&) const = default;
+};
+
+std::string name_of(const DataSet& set);
+
 struct DataSpec {
-  std::string train;                     // prefix of .bin/.idx, or "random" (uniform tokens, for benchmarks)
-  std::string valid;
+  std::vector<DataSet> train, valid;     // a string in the file is one set
   bool reset_at_documents = true;        // attention and positions stop at document boundaries
   bool operator==(const DataSpec&) const = default;
 };
 
 struct CheckpointSpec {
   std::int64_t every = 0;                // steps; 0: only at the end and when stopped
-  int keep = 2;
+  int keep = 2;                          // newest ones; 0: all
+  std::int64_t keep_every = 0;           // those of steps that are multiples stay; 0: none for this reason
+  bool keep_best = false;                // the one with the lowest evaluation loss stays
+  std::vector<std::string> allow_changes;  // seed | data: what a resumed run may have otherwise than before
   bool at_end = true;
   std::string initial;                   // folder of weights to start from (a Trireme checkpoint or a HF folder)
   bool operator==(const CheckpointSpec&) const = default;
@@ -79,6 +107,7 @@ struct RunSpec {
   std::string name = "run";
   std::filesystem::path folder;          // of the run's output
   std::filesystem::path platform;        // platform file from `trireme probe`; empty: the built-in guess, said so
+  std::filesystem::path model_origin;    // file or folder that model.file named; empty: the model's keys stand in the file
   double timeout_s = 60;                 // of communication and of heartbeats
   model::ModelSpec model;
   LayoutSpec layout;

@@ -24,8 +24,8 @@ Evaluation::Evaluation(const plan::RunSpec& run, const plan::Mesh& mesh, comm::C
 double Evaluation::run() { return runtime_->step().sums.mean_loss(); }
 
 double bigram_loss(const plan::RunSpec& run) {
-  if (run.data.train == "random" || run.train.eval_sequences == 0) return -1;
-  const TokenReader tokens(run.data.train, {run.file, "data.train"});
+  if (run.train.eval_sequences == 0 || run.data.train.at(0).prefix == "random") return -1;
+  const TokenReader tokens(run.data.train.at(0).prefix, {run.file, "data.train"});
   const BigramModel bigram(tokens, run.model.vocab_size, run.data.reset_at_documents);
   return cross_entropy(bigram, *open_evaluation(run), run.train.eval_sequences).nats_per_token;
 }

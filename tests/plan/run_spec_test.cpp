@@ -79,15 +79,48 @@ TEST(RunSpec, ReadsKeysAndDefaults) {
   EXPECT_EQ(parse_run(kRun, "r.toml", {"device.dtype=float64"}).device.reduce_dtype, DType::float64);
   // Paths are relative to the file.
   EXPECT_EQ(run.folder, "/out/r");
-  EXPECT_EQ(run.data.train, "/configs/tokens/t");
-  EXPECT_EQ(parse_run(kRun, "/configs/r.toml", {"data.train=random"}).data.train, "random");
+  EXPECT_EQ(run.data.train.at(0).prefix, "/configs/tokens/t");
+  EXPECT_EQ(parse_run(kRun, "/configs/r.toml", {"data.train=random"}).data.train.at(0).prefix, "random");
 }
 
 TEST(RunSpec, PathsOfTheCommandLineAreRelativeToTheCurrentFolder) {
   const RunSpec run = parse_run(kRun, "/configs/r.toml", {"data.train=x/t", "folder=/abs/f"});
-  EXPECT_EQ(run.data.train, (fs::current_path() / "x/t").string());
+  EXPECT_EQ(run.data.train.at(0).prefix, (fs::current_path() / "x/t").string());
   EXPECT_EQ(run.folder, "/abs/f");
-  EXPECT_EQ(run.data.valid, "/configs/tokens/v");
+  EXPECT_EQ(run.data.valid.at(0).prefix, "/configs/tokens/v");
+}
+
+TEST(RunSpec, ReadsBlends) {
+  const std::vector<std::string> overrides = {
+      R"(data.train=[{path="a/x", weight=3}, {path="/b/y", name="code"}, {path="random"}])"};
+  const RunSpec run = parse_run(kRun, "/configs/r.toml", overrides);
+  ASSERT_EQ(run.data.train.size(), 3u);
+  EXPECT_EQ(run.data.train[0].prefix, (fs::current_path() / "a/x").string());
+  EXPECT_EQ(run.data.train[0].weight, 3);
+  EXPECT_EQ(name_of(run.data.train[0]), "x");
+  EXPECT_EQ(name_of(run.data.train[1]), "code");
+  EXPECT_EQ(run.data.train[2].prefix, "random");
+  EXPECT_EQ(parse_run(to_toml(run), run.file), run);
+  EXPECT_EQ(error_of({R"(data.train=[{path="a/x"}, {path="b/x"}])"}),
+            "--set: data.train[1].path = \"b/x\": is the second set with the name \"x\": give each a name of its own");
+  EXPECT_EQ(error_of({R"(data.train=[{path="a/x", weight=0}])"}), "--set: data.train[0].weight = 0: must be above 0");
+}
+
+TEST(RunSpec, ReadsWhatTrainersAreAskedFor) {
+  const RunSpec run = parse_run(kRun, "/configs/r.toml",
+                                {"train.eval_sequences=all", "checkpoint.keep=0", "train.schedule.kind=linear",
+                                 "train.freeze=[\"*.router.*\"]", "checkpoint.allow_changes=[\"seed\"]",
+                                 "train.loss_spike.action=rewind", "train.max_skipped_updates=3"});
+  EXPECT_EQ(run.train.eval_sequences, all_sequences);
+  EXPECT_EQ(run.checkpoint.keep, 0);
+  EXPECT_THAT(run.train.freeze, ElementsAre("*.router.*"));
+  EXPECT_EQ(run.train.loss_spike.action, "rewind");
+  EXPECT_EQ(run.train.max_skipped_updates, 3);
+  EXPECT_EQ(parse_run(to_toml(run), run.file), run);
+  EXPECT_EQ(error_of({"train.eval_sequences=many"}),
+            "--set: train.eval_sequences = \"many\": must be a number of sequences or \"all\"");
+  EXPECT_EQ(error_of({"checkpoint.allow_changes=[\"model\"]"}),
+            "--set: checkpoint.allow_changes = [ \"model\" ]: must be a list of \"seed\", \"data\"");
 }
 
 TEST(RunSpec, WritesWhatItReads) {
@@ -173,7 +206,7 @@ TEST(RunSpec, BadKeysAndTypes) {
             "zero_bubble_v, dualpipe_v");
   EXPECT_EQ(error_of({"layout.all_to_all=x"}), "--set: layout.all_to_all = \"x\": must be one of auto, flat, pairwise, scattered, bruck, node_aware, halo, halo3, allgather_a2a, dedup");
   EXPECT_THAT(error_of({"device.dtype=fp16"}), HasSubstr("must be one of float32, float64, bfloat16, float16"));
-  EXPECT_THAT(error_of({"train.schedule.kind=step"}), HasSubstr("must be one of cosine, wsd, constant"));
+  EXPECT_THAT(error_of({"train.schedule.kind=step"}), HasSubstr("must be one of cosine, linear, wsd, constant"));
   EXPECT_THAT(error_of({"device.device=tpu"}), HasSubstr("must be one of cpu, cuda"));
 }
 

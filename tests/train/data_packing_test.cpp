@@ -187,18 +187,18 @@ TEST_F(Packing, OpensWhatTheRunNames) {
   run.file = "run.toml";
   run.model.vocab_size = 100;
   run.batch.sequence_length = 3;
-  run.data.train = write_tokens("train", {{1, 2, 3, 99}});
-  run.data.valid = write_tokens("valid", {{1, 2, 3, 100}});
+  run.data.train = {{.prefix = write_tokens("train", {{1, 2, 3, 99}})}};
+  run.data.valid = {{.prefix = write_tokens("valid", {{1, 2, 3, 100}})}};
   EXPECT_EQ(open_training(run)->num_sequences(), 1);
   EXPECT_EQ(open_evaluation(run), nullptr);
   run.train.eval_sequences = 1;
   EXPECT_EQ(
       config_error_of([&] { open_evaluation(run); }),
-      "run.toml: data.valid = " + run.data.valid + ": holds token 100: model.vocab_size (100) must be at least 101");
+      "run.toml: data.valid = " + run.data.valid[0].prefix + ": holds token 100: model.vocab_size (100) must be at least 101");
   run.data.train.clear();
   EXPECT_EQ(config_error_of([&] { open_training(run); }),
             "run.toml: data.train: is missing: the prefix of a .bin/.idx pair is needed (or \"random\")");
-  run.data.train = run.data.valid = "random";
+  run.data.train = run.data.valid = {{.prefix = "random"}};
   EXPECT_NE(read_sequence(*open_training(run), 0), read_sequence(*open_evaluation(run), 0));
 }
 

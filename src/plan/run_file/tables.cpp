@@ -12,7 +12,15 @@ std::filesystem::path resolved_path(const ConfigTable& table, const char* key, c
 }
 
 TomlText& TomlText::line(const char* key, const std::string& value) {
-  text_ += fmt::format("{} = {}\n", key, nlohmann::json(value).dump());
+  return raw(key, nlohmann::json(value).dump());
+}
+
+TomlText& TomlText::line(const char* key, const std::vector<std::string>& values) {
+  return raw(key, nlohmann::json(values).dump());
+}
+
+TomlText& TomlText::raw(const char* key, const std::string& toml) {
+  text_ += fmt::format("{} = {}\n", key, toml);
   return *this;
 }
 

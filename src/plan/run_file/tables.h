@@ -36,6 +36,9 @@ class TomlText {
     return *this;
   }
   TomlText& line(const char* key, const std::string& value);
+  TomlText& line(const char* key, const std::vector<std::string>& values);
+  // What is TOML already.
+  TomlText& raw(const char* key, const std::string& toml);
   const std::string& text() const { return text_; }
 
  private:

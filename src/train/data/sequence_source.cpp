@@ -54,6 +54,12 @@ std::shared_ptr<const TokenReader> open_tokens(const plan::RunSpec& run, const c
   return tokens;
 }
 
+std::string only_set(const plan::RunSpec& run, const char* key, const std::vector<plan::DataSet>& sets) {
+  if (sets.size() > 1)
+    throw ConfigError({.file = run.file, .key = key, .allowed = "blends of several sets are not trained yet"});
+  return sets.empty() ? "" : sets[0].prefix;
+}
+
 PackingOptions packing(const plan::RunSpec& run) {
   return {.sequence_length = run.batch.sequence_length,
           .reset_at_documents = run.data.reset_at_documents,
@@ -76,16 +82,18 @@ void fill_padding(SequenceSlots out) {
 }
 
 std::unique_ptr<SequenceSource> open_training(const plan::RunSpec& run) {
-  if (run.data.train == "random") return random_source(run.model.vocab_size, run.batch.sequence_length, run.train.seed);
-  return training_source(open_tokens(run, "data.train", run.data.train), packing(run));
+  const std::string prefix = only_set(run, "data.train", run.data.train);
+  if (prefix == "random") return random_source(run.model.vocab_size, run.batch.sequence_length, run.train.seed);
+  return training_source(open_tokens(run, "data.train", prefix), packing(run));
 }
 
 std::unique_ptr<SequenceSource> open_evaluation(const plan::RunSpec& run) {
   if (run.train.eval_sequences == 0) return nullptr;
+  const std::string prefix = only_set(run, "data.valid", run.data.valid);
   // Another seed than training's: the same sequences would be seen data.
-  if (run.data.valid == "random")
+  if (prefix == "random")
     return random_source(run.model.vocab_size, run.batch.sequence_length, run.train.seed + 1, run.train.eval_sequences);
-  return evaluation_source(open_tokens(run, "data.valid", run.data.valid), packing(run), run.train.eval_sequences);
+  return evaluation_source(open_tokens(run, "data.valid", prefix), packing(run), run.train.eval_sequences);
 }
 
 std::int64_t first_sequence(const plan::BatchSpec& batch, int dp, std::int64_t step, int dp_index, std::int64_t mb) {
