@@ -47,9 +47,31 @@ if(TRIREME_SENTENCEPIECE AND TRIREME_SENTENCEPIECE_TRAIN AND TRIREME_SENTENCEPIE
   target_link_libraries(trireme_sentencepiece INTERFACE ${TRIREME_SENTENCEPIECE_TRAIN} ${TRIREME_SENTENCEPIECE})
   target_include_directories(trireme_sentencepiece SYSTEM INTERFACE ${TRIREME_SENTENCEPIECE_INCLUDE})
   # On the one file: a definition on the whole folder would invalidate the shared precompiled header.
-  set_source_files_properties(src/train/data/sentencepiece.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-                              COMPILE_DEFINITIONS TRIREME_WITH_SENTENCEPIECE=1)
+  set_source_files_properties(src/train/data/sentencepiece.cpp src/train/data/sentencepiece_training.cpp PROPERTIES
+                              SKIP_PRECOMPILE_HEADERS ON COMPILE_DEFINITIONS TRIREME_WITH_SENTENCEPIECE=1)
 else()
   message(STATUS "SentencePiece not found (libsentencepiece-dev): `trireme data` will know bytes only")
 endif()
-set(TRIREME_EXTERNAL_train trireme_sentencepiece)
+
+# Compressed inputs of `trireme data`; a form whose library is missing is refused by name.
+add_library(trireme_compression INTERFACE)
+set(compression_definitions "")
+foreach(form zlib:z:zlib.h zstd:zstd:zstd.h bzip2:bz2:bzlib.h lzma:lzma:lzma.h)
+  string(REPLACE ":" ";" form ${form})
+  list(GET form 0 name)
+  list(GET form 1 library)
+  list(GET form 2 header)
+  string(TOUPPER ${name} upper)
+  find_library(TRIREME_${upper} ${library})
+  find_path(TRIREME_${upper}_INCLUDE ${header})
+  if(TRIREME_${upper} AND TRIREME_${upper}_INCLUDE)
+    target_link_libraries(trireme_compression INTERFACE ${TRIREME_${upper}})
+    target_include_directories(trireme_compression SYSTEM INTERFACE ${TRIREME_${upper}_INCLUDE})
+    list(APPEND compression_definitions TRIREME_WITH_${upper}=1)
+  else()
+    message(STATUS "${name} not found: `trireme data` will refuse files compressed by it")
+  endif()
+endforeach()
+set_source_files_properties(src/train/data/decompress.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+                            COMPILE_DEFINITIONS "${compression_definitions}")
+set(TRIREME_EXTERNAL_train trireme_sentencepiece trireme_compression)

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,6 +9,8 @@
 
 #include "base/errors.h"
 #include "train/data/build_dataset.h"
+#include "train/data/input_format.h"
+#include "train/data/sentencepiece_training.h"
 #include "train/data/tokenizer.h"
 #include "trireme/commands.h"
 
@@ -15,69 +20,151 @@ namespace {
 
 struct Options {
   train::DataBuildOptions build;
-  std::string documents = "blank_line";
-  std::string train_tokenizer;
-  train::SentencePieceTraining sentencepiece;
+  std::string documents;
+  train::SentencePieceTraining tokenizer_training;
   bool json = false;
 };
 
-void show_progress(const train::DataBuildProgress& p) {
-  // One line that is rewritten on a terminal; in a log, nothing until the end.
-  if (!isatty(STDERR_FILENO)) return;
-  fmt::print(stderr, "\r{:5.1f} %  {} documents, {} tokens, {:.1f} MB/s, {:.0f} s left   ", 100 * p.fraction(),
-             p.num_documents, p.num_tokens, p.bytes_per_second() / 1e6, p.seconds_left());
-  if (p.fraction() >= 1) fmt::print(stderr, "\n");
-  std::fflush(stderr);
+// One line that is rewritten on a terminal; in a log a line every ten seconds, and one a phase where that took as long.
+class ProgressLines {
+ public:
+  void show(const train::DataBuildProgress& p) {
+    if (p.doing != doing_) {
+      doing_ = p.doing;
+      last_s_ = 0;
+    }
+    if (!on_terminal_ && p.seconds - last_s_ < (p.finished ? last_s_ > 0 ? 0 : 10 : 10)) return;
+    last_s_ = p.seconds;
+    std::string text = fmt::format("{}: {:.0f} s", p.doing, p.seconds);
+    if (p.num_documents > 0) text += fmt::format(", {} documents", p.num_documents);
+    if (p.num_tokens > 0) text += fmt::format(", {} tokens", p.num_tokens);
+    if (p.bytes_done > 0) text += fmt::format(", {:.1f} MB ({:.1f} MB/s)", p.bytes_done / 1e6, p.bytes_per_second() / 1e6);
+    if (p.bytes_total > 0 && p.bytes_done > 0)
+      text += fmt::format(", {:.1f} %, {:.0f} s left", 100 * p.fraction(), p.seconds_left());
+    fmt::print(stderr, "{}{}{}", on_terminal_ ? "\r\033[K" : "", text, on_terminal_ && !p.finished ? "" : "\n");
+    std::fflush(stderr);
+  }
+
+ private:
+  bool on_terminal_ = isatty(STDERR_FILENO);
+  std::string doing_;
+  double last_s_ = 0;
+};
+
+void check_given(const CLI::App& command, const Options& options) {
+  const auto given = [&](const char* name) { return command.count(name) > 0; };
+  for (const char* of_training : {"--vocab-size", "--model-type"})
+    if (given(of_training) && !given("--train-tokenizer"))
+      throw ConfigError({.key = of_training, .allowed = "is of a tokenizer that is trained: give --train-tokenizer too"});
+  if (given("--train-tokenizer") && given("--tokenizer"))
+    throw ConfigError({.key = "--tokenizer",
+                       .value = options.build.tokenizer,
+                       .allowed = "--train-tokenizer makes the tokenizer that is used: give one of the two"});
+  if (given("--eos") && !options.build.append_eos)
+    throw ConfigError({.key = "--eos", .value = options.build.eos, .allowed = "has no meaning with --no-eos"});
+  const auto& rule = options.build.documents.rule;
+  const auto may_be_json = [&](const std::filesystem::path& path) {
+    std::error_code ignored;
+    return rule == train::DocumentRule::jsonl ||
+           (!rule && (train::is_named_json_lines(path) || std::filesystem::is_directory(path, ignored)));
+  };
+  for (const char* field : {"--json-key", "--prompt-key", "--completion-key", "--weights-key"})
+    if (given(field) && std::none_of(options.build.inputs.begin(), options.build.inputs.end(), may_be_json))
+      throw ConfigError({.key = field, .allowed = "is a field of JSON lines: say --documents jsonl"});
+  if (given("--json-key") && given("--prompt-key"))
+    throw ConfigError({.key = "--json-key", .allowed = "the text is that of --prompt-key and --completion-key: leave one out"});
 }
 
-void run(const Options& options) {
-  train::DataBuildOptions build = options.build;
-  build.documents.rule = train::document_rule_from_name(options.documents);
-  if (!options.train_tokenizer.empty()) {
-    train::SentencePieceTraining training = options.sentencepiece;
+void print_side(const std::string& prefix, const train::DatasetMeta& meta) {
+  fmt::print("{}: {} documents, {} tokens, vocabulary {} ({}){}\n", prefix, meta.num_documents, meta.num_tokens,
+             meta.vocab_size, meta.tokenizer, meta.weights ? ", with weights" : "");
+  if (meta.num_unknown > 0)
+    fmt::print("{}: {} tokens are the unknown token: the tokenizer does not know their characters, which are lost\n", prefix,
+               meta.num_unknown);
+  if (meta.num_u2581 > 0)
+    fmt::print("{}: {} characters U+2581 were read, which the tokenizer gives back as spaces\n", prefix, meta.num_u2581);
+}
+
+void run(const CLI::App& command, const Options& given) {
+  Options options = given;
+  train::DataBuildOptions& build = options.build;
+  if (!options.documents.empty()) build.documents.rule = train::document_rule_from_name(options.documents);
+  check_given(command, options);
+  train::check_data_build(build);
+  ProgressLines lines;
+  const auto show = [&](const train::DataBuildProgress& p) { lines.show(p); };
+  double tokenizer_s = 0;
+  if (command.count("--train-tokenizer") > 0) {
+    train::SentencePieceTraining& training = options.tokenizer_training;
     training.inputs = build.inputs;
-    training.model = options.train_tokenizer;
+    training.documents = build.documents;
+    const auto start = std::chrono::steady_clock::now();
     fmt::print(stderr, "training a SentencePiece model of {} tokens\n", training.vocab_size);
-    train::train_sentencepiece(training);
-    build.tokenizer = options.train_tokenizer;
+    train::train_sentencepiece(training, show);
+    tokenizer_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    build.tokenizer = training.model.string();
   }
-  const auto result = train::build_dataset(build, show_progress);
+  const auto result = train::build_dataset(build, show);
+  const double total_s = tokenizer_s + result.seconds;
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"train", result.train}, {"valid", result.valid}, {"seconds", result.seconds}}.dump());
+    const nlohmann::json out{{"train", result.train},
+                             {"valid", result.valid},
+                             {"skipped", {{"count", result.skipped.count}, {"first", result.skipped.first}}},
+                             {"tokenizer_seconds", tokenizer_s},
+                             {"seconds", total_s}};
+    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
-  const auto line = [&](const char* side, const train::DatasetMeta& meta) {
-    fmt::print("{}_{}: {} documents, {} tokens, vocabulary {} ({})\n", build.output_prefix, side, meta.num_documents,
-               meta.num_tokens, meta.vocab_size, meta.tokenizer);
-  };
-  line("train", result.train);
-  if (result.valid.num_documents > 0) line("valid", result.valid);
-  fmt::print("{:.1f} s\n", result.seconds);
+  print_side(build.output_prefix + "_train", result.train);
+  if (result.valid.num_documents > 0) print_side(build.output_prefix + "_valid", result.valid);
+  if (result.skipped.count > 0) {
+    fmt::print("{} bad documents were skipped:\n", result.skipped.count);
+    for (const std::string& why : result.skipped.first) fmt::print("  {}\n", why);
+    if (result.skipped.count > static_cast<std::int64_t>(result.skipped.first.size())) fmt::print("  ...\n");
+  }
+  if (tokenizer_s > 0)
+    fmt::print("{:.1f} s: {:.1f} s for the tokenizer, {:.1f} s to tokenize\n", total_s, tokenizer_s, result.seconds);
+  else
+    fmt::print("{:.1f} s\n", total_s);
 }
 
 }  // namespace
 
 void add_data_command(CLI::App& app, Context&) {
   auto options = std::make_shared<Options>();
+  auto& build = options->build;
+  auto& documents = build.documents;
   CLI::App* c = app.add_subcommand("data", "Text files to token files (Megatron .bin/.idx) for training and validation");
-  c->add_option("inputs", options->build.inputs, "Text files")->required();
-  c->add_option("--out", options->build.output_prefix, "Prefix of the files to write: PREFIX_train.bin, ...")->required();
-  c->add_option("--tokenizer", options->build.tokenizer, "byte, or a SentencePiece .model")->capture_default_str();
-  c->add_option("--train-tokenizer", options->train_tokenizer, "First train a SentencePiece model on the inputs, to here");
-  c->add_option("--vocab-size", options->sentencepiece.vocab_size, "Of --train-tokenizer")->capture_default_str();
-  c->add_option("--model-type", options->sentencepiece.kind, "Of --train-tokenizer: bpe or unigram")->capture_default_str();
-  c->add_option("--documents", options->documents, "What separates documents: blank_line, line, file, separator, jsonl")
+  c->add_option("inputs", build.inputs,
+                "Files, or folders of files: text in UTF-8 or UTF-16, JSON lines, each also compressed (gzip, zstd, bzip2, xz)")
+      ->required();
+  c->add_option("--out", build.output_prefix, "Prefix of the files to write: PREFIX_train.bin, ...")->required();
+  c->add_option("--tokenizer", build.tokenizer,
+                "byte, a SentencePiece .model, or a Hugging Face tokenizer.json or the folder that holds it")
       ->capture_default_str();
-  c->add_option("--separator", options->build.documents.separator, "Regular expression of a document's first line");
-  c->add_flag("--drop-separator", options->build.documents.drop_separator, "That line is not part of the document");
-  c->add_option("--json-key", options->build.documents.json_key, "Field of a jsonl line")->capture_default_str();
-  c->add_option("--valid-fraction", options->build.valid_fraction, "Of documents, kept for validation")
+  c->add_option("--eos", build.eos, "The end token by its text, where it is not the tokenizer's own");
+  c->add_option("--train-tokenizer", options->tokenizer_training.model,
+                "First train a SentencePiece model on the documents, to this .model");
+  c->add_option("--vocab-size", options->tokenizer_training.vocab_size, "Of --train-tokenizer")->capture_default_str();
+  c->add_option("--model-type", options->tokenizer_training.kind, "Of --train-tokenizer: bpe or unigram")
       ->capture_default_str();
-  c->add_option("--seed", options->build.seed, "Of the choice of validation documents")->capture_default_str();
-  c->add_flag("--no-eos{false}", options->build.append_eos, "Do not end documents with the end token");
-  c->add_flag("--bos", options->build.prepend_bos, "Begin documents with the begin token");
+  c->add_option("--documents", options->documents,
+                "What a document is: blank_line, line, file, separator, jsonl (default: jsonl for .jsonl, .ndjson and .json, "
+                "else blank_line)");
+  c->add_option("--separator", documents.separator, "Regular expression of a document's first line");
+  c->add_flag("--drop-separator", documents.drop_separator, "That line is not part of the document");
+  c->add_option("--json-key", documents.json.text, "Field of a jsonl line that is the text")->capture_default_str();
+  c->add_option("--prompt-key", documents.json.prompt, "Field whose text comes first and is not learned (weight 0)");
+  c->add_option("--completion-key", documents.json.completion, "Field whose text follows the prompt and is learned");
+  c->add_option("--weights-key", documents.json.weights,
+                "Field that says how much a document counts: a number, or a list of [begin, end, weight] in characters");
+  c->add_flag("--skip-bad", documents.skip_bad, "Leave out documents that can't be read, and count them");
+  c->add_option("--valid-fraction", build.valid_fraction, "Of documents, kept for validation")->capture_default_str();
+  c->add_option("--seed", build.seed, "Of the choice of validation documents")->capture_default_str();
+  c->add_flag("--no-eos{false}", build.append_eos, "Do not end documents with the end token");
+  c->add_flag("--bos", build.prepend_bos, "Begin documents with the begin token");
   c->add_flag("--json", options->json, "Print one JSON object");
-  c->callback([options] { run(*options); });
+  c->callback([c, options] { run(*c, *options); });
 }
 
 }  // namespace trireme::apps

@@ -4,6 +4,7 @@
 
 #include "train/data/build_dataset.h"
 #include "train/data/documents.h"
+#include "train/data/sentencepiece_training.h"
 #include "train/data/sequence_source.h"
 #include "train/data/tokenizer.h"
 #include "train/data_fixture.h"

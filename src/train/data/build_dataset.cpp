@@ -1,132 +1,166 @@
 #include "train/data/build_dataset.h"
 
-#include <algorithm>
-#include <chrono>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
-#include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/rng.h"
-#include "train/data/token_file.h"
+#include "train/data/dataset_files.h"
+#include "train/data/input_files.h"
+#include "train/data/new_folder.h"
 #include "train/data/tokenizer.h"
 
 namespace trireme::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 bool is_for_validation(std::string_view document, const DataBuildOptions& options) {
   return random_uniform(stream_key(options.seed, document), 0) < options.valid_fraction;
 }
 
-DatasetMeta describe(const DataBuildOptions& options, const Tokenizer& tokenizer, const TokenWriter& writer,
-                     TokenType type) {
-  DatasetMeta meta{.tokenizer = tokenizer.name(),
-                   .vocab_size = tokenizer.vocab_size(),
-                   .eos = tokenizer.special().eos,
-                   .num_documents = writer.num_documents(),
-                   .num_tokens = writer.num_tokens(),
-                   .max_token = writer.max_token(),
-                   .bin_bytes = writer.num_tokens() * size_of(type)};
-  for (const fs::path& input : options.inputs) meta.sources.push_back(input.filename().string());
-  return meta;
-}
-
-void check(const DataBuildOptions& options, const Tokenizer& tokenizer) {
-  if (options.inputs.empty()) throw ConfigError({.key = "inputs", .allowed = "at least one text file is needed"});
-  if (options.output_prefix.empty()) throw ConfigError({.key = "--out", .allowed = "a prefix is needed"});
-  if (!(options.valid_fraction >= 0 && options.valid_fraction < 1))
-    throw ConfigError({.key = "--valid-fraction",
-                       .value = fmt::format("{}", options.valid_fraction),
-                       .allowed = "must lie in [0, 1)"});
+void check_tokenizer(const DataBuildOptions& options, const Tokenizer& tokenizer) {
   if (options.append_eos && tokenizer.special().eos < 0)
-    throw ConfigError({.key = "--tokenizer", .value = options.tokenizer, .allowed = "has no end-of-text token"});
+    throw ConfigError({.key = "--tokenizer",
+                       .value = options.tokenizer,
+                       .allowed = "has no end-of-text token: name one of its tokens by --eos, or say --no-eos"});
   if (options.prepend_bos && tokenizer.special().bos < 0)
     throw ConfigError({.key = "--tokenizer", .value = options.tokenizer, .allowed = "has no begin-of-text token"});
 }
 
+void check_fields(const DocumentOptions& documents) {
+  const JsonFields& fields = documents.json;
+  if (fields.prompt.empty() != fields.completion.empty())
+    throw ConfigError({.key = fields.prompt.empty() ? "--completion-key" : "--prompt-key",
+                       .value = fields.prompt.empty() ? fields.completion : fields.prompt,
+                       .allowed = "a prompt and a completion need each other: give --prompt-key and --completion-key"});
+  if (documents.rule == DocumentRule::separator && documents.separator.empty())
+    throw ConfigError({.key = "--separator", .allowed = "is missing: --documents separator cuts at lines that match it"});
+  if (documents.rule != DocumentRule::separator && (!documents.separator.empty() || documents.drop_separator))
+    throw ConfigError({.key = documents.separator.empty() ? "--drop-separator" : "--separator",
+                       .value = documents.separator,
+                       .allowed = "has a meaning only with --documents separator"});
+}
+
+std::string name_of_source(const fs::path& input) {
+  const fs::path path = input.lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+// Documents that are encoded together: a tokenizer in another process is asked once for many.
+class Batch {
+ public:
+  static constexpr std::size_t most_bytes = std::size_t{1} << 20, most_documents = 1000;
+
+  void add(const Document& document) {
+    texts_.emplace_back(document.text);
+    weights_.push_back(document.weights);
+    bytes_ += document.text.size();
+  }
+  bool is_full() const { return bytes_ >= most_bytes || texts_.size() >= most_documents; }
+
+  // take(text, encoding, weights)
+  template <class Take>
+  void encode(const Tokenizer& tokenizer, bool with_spans, Take take) {
+    if (texts_.empty()) return;
+    const std::vector<std::string_view> views(texts_.begin(), texts_.end());
+    std::vector<Encoding> encodings = tokenizer.encode_batch(views, with_spans);
+    for (std::size_t i = 0; i < views.size(); ++i) take(views[i], encodings[i], weights_[i]);
+    texts_.clear();
+    weights_.clear();
+    bytes_ = 0;
+  }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<WeightedSpans> weights_;
+  std::size_t bytes_ = 0;
+};
+
 }  // namespace
 
-DataBuildResult build_dataset(const DataBuildOptions& options,
-                              const std::function<void(const DataBuildProgress&)>& progress) {
-  const auto start = Clock::now();
-  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
-  check(options, *tokenizer);
-  DataBuildProgress state;
-  for (const fs::path& input : options.inputs) {
-    std::error_code error;
-    const auto size = fs::file_size(input, error);
-    if (error) throw ConfigError({.file = input.string(), .allowed = "no such file, or it cannot be read"});
-    state.bytes_total += static_cast<std::int64_t>(size);
-  }
-  if (const auto folder = fs::path(options.output_prefix).parent_path(); !folder.empty())
-    fs::create_directories(folder);
+void check_data_build(const DataBuildOptions& options) {
+  const fs::path prefix(options.output_prefix);
+  if (options.output_prefix.empty()) throw ConfigError({.key = "--out", .allowed = "a prefix is needed"});
+  if (!prefix.has_filename())
+    throw ConfigError({.key = "--out",
+                       .value = options.output_prefix,
+                       .allowed = fmt::format("is a folder: expected the beginning of the files' names, such as {}",
+                                              (prefix / "text").string())});
+  if (!(options.valid_fraction >= 0 && options.valid_fraction < 1))
+    throw ConfigError({.key = "--valid-fraction",
+                       .value = fmt::format("{}", options.valid_fraction),
+                       .allowed = "must lie in [0, 1)"});
+  check_fields(options.documents);
+  const InputFiles inputs = find_input_files(options.inputs);
+  for (const char* side : {"_train", "_valid"})
+    for (const char* ending : {".bin", ".idx", ".meta.json", ".weights", ".tokenizer.model"})
+      check_is_no_input(inputs, options.output_prefix + side + ending, "--out");
+}
 
-  const TokenType type = token_type_for(tokenizer->vocab_size());
-  TokenWriter train(options.output_prefix + "_train", type);
-  std::unique_ptr<TokenWriter> valid;
-  if (options.valid_fraction > 0) valid = std::make_unique<TokenWriter>(options.output_prefix + "_valid", type);
+DataBuildResult build_dataset(const DataBuildOptions& options, const ShowProgress& show) {
+  check_data_build(options);
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer, options.eos);
+  check_tokenizer(options, *tokenizer);
+  const InputFiles inputs = find_input_files(options.inputs);
+  const NewFolder folder(fs::path(options.output_prefix).parent_path());
+  const bool with_weights = options.documents.json.give_weights();
+  DatasetFiles train(options.output_prefix + "_train", *tokenizer, with_weights);
+  std::unique_ptr<DatasetFiles> valid;
+  if (options.valid_fraction > 0)
+    valid = std::make_unique<DatasetFiles>(options.output_prefix + "_valid", *tokenizer, with_weights);
 
-  std::vector<std::int32_t> tokens;
-  const auto take = [&](std::string_view document) {
-    tokens.clear();
-    if (options.prepend_bos) tokens.push_back(tokenizer->special().bos);
-    tokenizer->encode(document, tokens);
-    if (options.append_eos) tokens.push_back(tokenizer->special().eos);
-    (valid && is_for_validation(document, options) ? *valid : train).add_document(tokens);
-    ++state.num_documents;
-    state.num_tokens += static_cast<std::int64_t>(tokens.size());
+  DataBuildResult result;
+  ProgressReport report(show, {.bytes_total = inputs.bytes});
+  Batch batch;
+  std::int64_t bytes_of_done_files = 0, bytes_of_file = 0;
+  const auto encode = [&] {
+    batch.encode(*tokenizer, with_weights, [&](std::string_view text, const Encoding& e, const WeightedSpans& weights) {
+      (valid && is_for_validation(text, options) ? *valid : train)
+          .add(e, weights, text.size(), {.prepend_bos = options.prepend_bos, .append_eos = options.append_eos});
+    });
+    report.update([&](DataBuildProgress& p) {
+      p.bytes_done = bytes_of_done_files + bytes_of_file;
+      p.num_documents = train.num_documents() + (valid ? valid->num_documents() : 0);
+      p.num_tokens = train.num_tokens() + (valid ? valid->num_tokens() : 0);
+    });
   };
-  double last_report = -1;
-  std::int64_t bytes_of_done_files = 0;
-  const auto report = [&](std::int64_t bytes_of_file, bool always) {
-    state.bytes_done = bytes_of_done_files + bytes_of_file;
-    state.seconds = seconds_since(start);
-    if (!progress || (!always && state.seconds - last_report < 0.5)) return;
-    last_report = state.seconds;
-    progress(state);
-  };
-  for (const fs::path& input : options.inputs) {
-    for_each_document(input, options.documents, take, [&](std::int64_t bytes) { report(bytes, false); });
-    bytes_of_done_files += static_cast<std::int64_t>(fs::file_size(input));
+  for (const fs::path& file : inputs.files) {
+    bytes_of_file = 0;
+    for_each_document(
+        file, options.documents,
+        [&](const Document& document) {
+          batch.add(document);
+          if (batch.is_full()) encode();
+        },
+        [&](std::int64_t bytes) { bytes_of_file = bytes; }, &result.skipped);
+    bytes_of_done_files += bytes_of_file;
   }
-  report(0, true);
+  bytes_of_file = 0;
+  encode();
 
+  const std::int64_t num_documents = train.num_documents() + (valid ? valid->num_documents() : 0);
+  const std::string skipped =
+      result.skipped.count > 0
+          ? fmt::format(", {} bad ones were skipped (the first: {})", result.skipped.count, result.skipped.first[0])
+          : "";
   if (train.num_documents() == 0 || (valid && valid->num_documents() == 0))
     throw ConfigError(
-        {.key = state.num_documents == 0 ? "inputs" : "--valid-fraction",
-         .value = state.num_documents == 0 ? "" : fmt::format("{}", options.valid_fraction),
-         .allowed = fmt::format("leaves no document for {}: {} documents were found (--documents says how "
+        {.key = num_documents == 0 ? "inputs" : "--valid-fraction",
+         .value = num_documents == 0 ? "" : fmt::format("{}", options.valid_fraction),
+         .allowed = fmt::format("leaves no document for {}: {} documents were found{} (--documents says how "
                                 "a text is cut)",
-                                train.num_documents() == 0 ? "training" : "validation", state.num_documents)});
-  DataBuildResult result;
-  const auto describe_files = [&](const TokenWriter& writer, const std::string& prefix) {
-    DatasetMeta meta = describe(options, *tokenizer, writer, type);
-    if (tokenizer->name() != "byte") {
-      // Beside the tokens, so that they can be turned back into text wherever the files are moved.
-      meta.tokenizer_file = fs::path(prefix).filename().string() + ".tokenizer.model";
-      std::ifstream model(options.tokenizer, std::ios::binary);
-      write_file_atomically(prefix + ".tokenizer.model", std::string(std::istreambuf_iterator<char>(model), {}));
-    }
-    write_meta(prefix, meta);
-    return meta;
-  };
-  // Whatever needs room on the disk comes before the first file gets its name. A meta file whose .bin is another one
-  // is ignored by readers.
-  train.prepare();
-  if (valid) valid->prepare();
-  result.train = describe_files(train, options.output_prefix + "_train");
-  if (valid) result.valid = describe_files(*valid, options.output_prefix + "_valid");
+                                train.num_documents() == 0 ? "training" : "validation", num_documents, skipped)});
+  if (with_weights && train.sum_of_weights() == 0)
+    throw ConfigError({.key = "inputs", .allowed = "every training token weighs 0: nothing would be learned"});
+
+  std::vector<std::string> sources;
+  for (const fs::path& input : options.inputs) sources.push_back(name_of_source(input));
+  result.train = train.prepare(sources);
+  if (valid) result.valid = valid->prepare(sources);
   train.commit();
   if (valid) valid->commit();
-  result.seconds = seconds_since(start);
+  report.finish();
+  result.seconds = report.seconds();
   return result;
 }
 

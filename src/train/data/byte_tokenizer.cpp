@@ -1,4 +1,3 @@
-#include "base/errors.h"
 #include "train/data/tokenizer.h"
 
 namespace trireme::train {
@@ -6,13 +5,18 @@ namespace {
 
 class ByteTokenizer final : public Tokenizer {
  public:
-  std::string name() const override { return "byte"; }
-  std::int64_t vocab_size() const override { return 259; }
-  SpecialTokens special() const override { return {.eos = 256, .bos = 257, .pad = 258}; }
+  ByteTokenizer() : Tokenizer({.name = "byte", .vocab_size = 259, .special = {.eos = 256, .bos = 257, .pad = 258}}) {}
 
-  void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
-    out.reserve(out.size() + text.size());
-    for (const unsigned char c : text) out.push_back(c);
+  std::vector<Encoding> encode_batch(std::span<const std::string_view> texts, bool with_spans) const override {
+    std::vector<Encoding> out(texts.size());
+    for (std::size_t t = 0; t < texts.size(); ++t) {
+      out[t].tokens.reserve(texts[t].size());
+      for (const unsigned char c : texts[t]) out[t].tokens.push_back(c);
+      if (!with_spans) continue;
+      out[t].spans.reserve(texts[t].size());
+      for (std::size_t i = 0; i < texts[t].size(); ++i) out[t].spans.push_back({i, i + 1});
+    }
+    return out;
   }
 
   std::string decode(const std::vector<std::int32_t>& tokens) const override {
@@ -27,13 +31,6 @@ class ByteTokenizer final : public Tokenizer {
 
 std::unique_ptr<Tokenizer> byte_tokenizer() {
   return std::make_unique<ByteTokenizer>();
-}
-
-std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name) {
-  if (name == "byte") return byte_tokenizer();
-  if (std::filesystem::path(name).extension() == ".model") return sentencepiece_tokenizer(name);
-  throw ConfigError(
-      {.key = "--tokenizer", .value = name, .allowed = "must be \"byte\" or the path of a SentencePiece .model"});
 }
 
 }  // namespace trireme::train

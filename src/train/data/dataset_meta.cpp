@@ -9,8 +9,13 @@
 
 namespace trireme::train {
 
+std::string meta_text(const DatasetMeta& meta) {
+  // Names of files need not be UTF-8.
+  return nlohmann::json(meta).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 void write_meta(const std::string& prefix, const DatasetMeta& meta) {
-  write_file_atomically(prefix + ".meta.json", nlohmann::json(meta).dump(2) + "\n");
+  write_file_atomically(prefix + ".meta.json", meta_text(meta));
 }
 
 std::optional<DatasetMeta> read_meta(const std::string& prefix) {

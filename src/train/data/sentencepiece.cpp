@@ -4,48 +4,59 @@
 #if TRIREME_WITH_SENTENCEPIECE
 
 #include <sentencepiece_processor.h>
-#include <sentencepiece_trainer.h>
-
-#include <algorithm>
-#include <fstream>
-#include <thread>
-
-#include "base/atomic_file.h"
 
 namespace trireme::train {
 namespace {
 
 namespace sp = sentencepiece;
 
+// SentencePiece writes spaces as this character, so that it reads the character itself back as a space.
+constexpr std::string_view escaped_space = "\xe2\x96\x81";
+
+std::int64_t count(std::string_view text, std::string_view what) {
+  std::int64_t n = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string_view::npos; at += what.size()) ++n;
+  return n;
+}
+
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  explicit SentencePieceTokenizer(const std::filesystem::path& model) {
+  SentencePieceTokenizer(const std::filesystem::path& model, const std::string& eos)
+      : Tokenizer({.name = "sentencepiece", .files = {model}}) {
     const auto status = processor_.Load(model.string());
     if (!status.ok())
       throw ConfigError(
           {.file = model.string(), .allowed = fmt::format("not a SentencePiece model: {}", status.ToString())});
+    info_.vocab_size = processor_.GetPieceSize();
+    info_.special = {.eos = processor_.eos_id(), .bos = processor_.bos_id(), .pad = processor_.pad_id()};
+    if (eos.empty()) return;
+    const int id = processor_.PieceToId(eos);
+    if (id == processor_.unk_id())
+      throw ConfigError({.key = "--eos", .value = eos, .allowed = fmt::format("{} has no such piece", model.string())});
+    info_.special.eos = id;
   }
 
-  std::string name() const override { return "sentencepiece"; }
-  std::int64_t vocab_size() const override { return processor_.GetPieceSize(); }
-  SpecialTokens special() const override {
-    return {.eos = processor_.eos_id(), .bos = processor_.bos_id(), .pad = processor_.pad_id()};
-  }
-
-  void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
-    // BPE's time grows faster than the text's length, and no piece spans a line: long texts are cut behind line ends.
-    constexpr std::size_t longest = 1 << 16;
-    std::vector<int> ids;
-    while (!text.empty()) {
-      std::size_t n = text.size();
-      if (n > longest) {
-        const std::size_t end = text.rfind('\n', longest - 1);
-        if (end != std::string_view::npos) n = end + 1;
+  // The whole text at once. Cutting a long one would be faster, but a unigram model's sums round differently then, and a
+  // prefix or a rule for white space applies at each cut: the tokens would be others.
+  std::vector<Encoding> encode_batch(std::span<const std::string_view> texts, bool with_spans) const override {
+    std::vector<Encoding> out(texts.size());
+    for (std::size_t t = 0; t < texts.size(); ++t) {
+      Encoding& encoding = out[t];
+      if (with_spans) {
+        const auto pieces = processor_.EncodeAsImmutableProto({texts[t].data(), texts[t].size()});
+        for (std::size_t i = 0; i < pieces.pieces_size(); ++i) {
+          const auto piece = pieces.pieces(static_cast<int>(i));
+          encoding.tokens.push_back(static_cast<std::int32_t>(piece.id()));
+          encoding.spans.push_back({piece.begin(), piece.end()});
+        }
+      } else {
+        const auto status = processor_.Encode({texts[t].data(), texts[t].size()}, &encoding.tokens);
+        TRIREME_CHECK(status.ok(), "SentencePiece: {}", status.ToString());
       }
-      check(processor_.Encode(text.substr(0, n), &ids));
-      out.insert(out.end(), ids.begin(), ids.end());
-      text.remove_prefix(n);
+      for (const std::int32_t token : encoding.tokens) encoding.num_unknown += token == processor_.unk_id();
+      encoding.num_u2581 = count(texts[t], escaped_space);
     }
+    return out;
   }
 
   std::string decode(const std::vector<std::int32_t>& tokens) const override {
@@ -53,89 +64,19 @@ class SentencePieceTokenizer final : public Tokenizer {
     std::vector<int> ids;
     for (const std::int32_t token : tokens)
       if (token >= 0 && token < processor_.GetPieceSize() && !processor_.IsControl(token)) ids.push_back(token);
-    check(processor_.Decode(ids, &text));
+    const auto status = processor_.Decode(ids, &text);
+    TRIREME_CHECK(status.ok(), "SentencePiece: {}", status.ToString());
     return text;
   }
 
  private:
-  static void check(const sp::util::Status& status) {
-    TRIREME_CHECK(status.ok(), "SentencePiece: {}", status.ToString());
-  }
-
   sp::SentencePieceProcessor processor_;
-};
-
-// Lines at equal distances, so that the sample is the same every time and covers the whole text.
-class LineSample final : public sp::SentenceIterator {
- public:
-  explicit LineSample(const SentencePieceTraining& options) {
-    std::int64_t total = 0;
-    for (const auto& input : options.inputs) {
-      std::error_code error;
-      const auto size = std::filesystem::file_size(input, error);
-      if (error) throw ConfigError({.file = input.string(), .allowed = "no such file, or it cannot be read"});
-      total += static_cast<std::int64_t>(size);
-    }
-    const double share =
-        total > options.sample_bytes ? static_cast<double>(options.sample_bytes) / static_cast<double>(total) : 1;
-    double due = 1;
-    for (const auto& input : options.inputs) {
-      std::ifstream in(input, std::ios::binary);
-      for (std::string line; std::getline(in, line); due += share) {
-        if (due < 1) continue;
-        due -= 1;
-        if (line.find_first_not_of(" \t\r") != std::string::npos) lines_.push_back(std::move(line));
-      }
-    }
-    if (lines_.empty()) throw ConfigError({.key = "--train-tokenizer", .allowed = "the inputs hold no text"});
-  }
-
-  bool done() const override { return next_ >= lines_.size(); }
-  void Next() override { ++next_; }
-  const std::string& value() const override { return lines_[next_]; }
-  sp::util::Status status() const override { return {}; }
-
- private:
-  std::vector<std::string> lines_;
-  std::size_t next_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model) {
-  return std::make_unique<SentencePieceTokenizer>(model);
-}
-
-void train_sentencepiece(const SentencePieceTraining& options) {
-  if (options.kind != "bpe" && options.kind != "unigram")
-    throw ConfigError({.key = "--model-type", .value = options.kind, .allowed = "must be bpe or unigram"});
-  if (options.vocab_size < 300)
-    throw ConfigError({.key = "--vocab-size",
-                       .value = fmt::format("{}", options.vocab_size),
-                       .allowed = "must be at least 300: 256 bytes, 4 specials and some pieces"});
-  LineSample lines(options);
-  std::string model;
-  const auto status = sp::SentencePieceTrainer::Train(
-      {{"model_type", options.kind},
-       {"vocab_size", fmt::format("{}", options.vocab_size)},
-       {"normalization_rule_name", "identity"},
-       {"remove_extra_whitespaces", "false"},
-       {"add_dummy_prefix", "false"},
-       {"allow_whitespace_only_pieces", "true"},
-       {"byte_fallback", "true"},
-       {"split_digits", "true"},
-       {"character_coverage", "0.9999"},
-       {"max_sentence_length", "65536"},
-       {"hard_vocab_limit", "true"},
-       {"pad_id", "3"},
-       {"num_threads", fmt::format("{}", std::max(1u, std::thread::hardware_concurrency()))},
-       {"minloglevel", "2"}},
-      &lines, &model);
-  if (!status.ok())
-    throw ConfigError({.key = "--vocab-size",
-                       .value = fmt::format("{}", options.vocab_size),
-                       .allowed = fmt::format("SentencePiece: {}", status.ToString())});
-  write_file_atomically(options.model, model);
+std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model, const std::string& eos) {
+  return std::make_unique<SentencePieceTokenizer>(model, eos);
 }
 
 }  // namespace trireme::train
@@ -143,20 +84,10 @@ void train_sentencepiece(const SentencePieceTraining& options) {
 #else
 
 namespace trireme::train {
-namespace {
 
-[[noreturn]] void refuse() {
+std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path&, const std::string&) {
   throw ConfigError(
       {.key = "--tokenizer", .allowed = "this build has no SentencePiece (Debian: libsentencepiece-dev)"});
-}
-
-}  // namespace
-
-std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path&) {
-  refuse();
-}
-void train_sentencepiece(const SentencePieceTraining&) {
-  refuse();
 }
 
 }  // namespace trireme::train
