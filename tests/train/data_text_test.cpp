@@ -53,7 +53,9 @@ TEST_F(Documents, Jsonl) {
   EXPECT_THAT(config_error_of([&] { split("{\"text\": \"a\"}\n{\"body\": 1}\n", {.rule = DocumentRule::jsonl}); }),
               HasSubstr("text:2: has no string \"text\""));
   EXPECT_THAT(config_error_of([&] { split("nonsense\n", {.rule = DocumentRule::jsonl}); }),
-              HasSubstr("text:1: expected a JSON object"));
+              HasSubstr("text:1: is not JSON at byte 1 of the line"));
+  EXPECT_THAT(config_error_of([&] { split("[1]\n", {.rule = DocumentRule::jsonl}); }),
+              HasSubstr("text:1: expected a JSON object on each line, and this is a list"));
 }
 
 TEST_F(Documents, LinesThatSpanReadBlocksStayWhole) {
@@ -105,7 +107,7 @@ TEST_F(SentencePiece, TrainsAndIsLossless) {
   EXPECT_EQ(tokenizer->decode(encode(*tokenizer, sample)), sample);
   // Text like the training text takes fewer tokens than bytes: 60 pieces of more than a byte are in the vocabulary.
   EXPECT_LT(encode(*tokenizer, text.substr(0, 1000)).size(), 750u);
-  // Long texts are cut at line ends, where no piece could span: the same tokens as line by line.
+  // No piece spans a line's end and nothing is put in front of a text: the same tokens as line by line.
   std::vector<std::int32_t> by_line;
   for (std::size_t at = 0, end; at < text.size(); at = end + 1) {
     end = text.find('\n', at);
@@ -125,7 +127,7 @@ TEST_F(SentencePiece, BadModelsAndSizes) {
                 train_sentencepiece({.inputs = {path("text")}, .model = path("t.model"), .vocab_size = 8000});
               }),
               HasSubstr("--vocab-size = 8000: SentencePiece"));
-  EXPECT_THAT(config_error_of([&] { train_sentencepiece({.inputs = {path("text")}, .vocab_size = 10}); }),
+  EXPECT_THAT(config_error_of([&] { train_sentencepiece({.inputs = {path("text")}, .model = path("t.model"), .vocab_size = 10}); }),
               HasSubstr("must be at least 300"));
 }
 

@@ -101,6 +101,16 @@ TEST_F(TokenFile, MissingAndTruncatedFilesAreNamed) {
   EXPECT_THAT(error(path("t")), HasSubstr("t.bin"));
 }
 
+TEST_F(TokenFile, AWrongPrefixIsToldFromTheRightOne) {
+  write_tokens("d_train", {{1, 2}});
+  const std::string meant = "did you mean " + path("d_train") + "?";
+  for (const char* wrong : {"d_train.bin", "d_train.idx", "d"}) EXPECT_THAT(error(path(wrong)), HasSubstr(meant));
+  EXPECT_THAT(error(folder_.string()), HasSubstr("it is a folder"));
+  write_file(path("text.txt"), "a text\n");
+  EXPECT_THAT(error(path("text.txt")), HasSubstr("`trireme data " + path("text.txt") + " --out PREFIX`"));
+  EXPECT_THAT(error(path("none")), ::testing::Not(HasSubstr(";")));
+}
+
 TEST_F(TokenFile, CorruptIndicesAreRefused) {
   write_tokens("t", {{1, 2, 3}, {4}});
   const auto with = [&](const std::string& idx) {

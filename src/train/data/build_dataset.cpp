@@ -132,7 +132,11 @@ DataBuildResult build_dataset(const DataBuildOptions& options, const ShowProgres
           batch.add(document);
           if (batch.is_full()) encode();
         },
-        [&](std::int64_t bytes) { bytes_of_file = bytes; }, &result.skipped);
+        [&](std::int64_t bytes) {
+          bytes_of_file = bytes;
+          report.update([&](DataBuildProgress& p) { p.bytes_done = bytes_of_done_files + bytes; });
+        },
+        &result.skipped);
     bytes_of_done_files += bytes_of_file;
   }
   bytes_of_file = 0;

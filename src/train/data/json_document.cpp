@@ -28,7 +28,7 @@ json parse(std::string_view text) {
     return json::parse(text);
   } catch (const json::parse_error& e) {
     const std::size_t byte = e.byte > 0 ? e.byte - 1 : 0;
-    for (const std::string_view word : {"NaN", "-NaN", "Infinity", "-Infinity"}) {
+    for (const std::string_view word : {"-NaN", "-Infinity", "NaN", "Infinity"}) {
       // The scanner stops within the word, at its first or second character.
       for (std::size_t back = 0; back <= 1 && back <= byte; ++back)
         if (text.substr(std::min(byte - back, text.size())).starts_with(word))

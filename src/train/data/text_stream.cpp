@@ -34,9 +34,15 @@ std::string TextStream::read_head() {
   std::string head(format_head_bytes, '\0');
   std::size_t n = 0;
   while (n < head.size()) {
-    const std::size_t got = source().read(head.data() + n, head.size() - n);
-    if (got == 0) break;
-    n += got;
+    try {
+      const std::size_t got = source().read(head.data() + n, head.size() - n);
+      if (got == 0) break;
+      n += got;
+    } catch (const ConfigError& e) {
+      if (n == 0) throw;
+      failed_.emplace(e.detail());  // behind a good beginning
+      break;
+    }
   }
   head.resize(n);
   return head;
@@ -47,6 +53,8 @@ std::string_view TextStream::next_block() {
     if (!head_.empty()) {
       block_ = std::move(head_);
       head_.clear();
+    } else if (failed_) {
+      throw *failed_;
     } else {
       block_.resize(block_bytes);
       try {

@@ -44,6 +44,7 @@ class TextStream {
   InputFormat format_;
   std::optional<Utf16Decoder> utf16_;
   std::string head_, block_, decoded_;
+  std::optional<NotText> failed_;  // once the head is read
   bool ended_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/errors.h"
 #include "train/data/dataset_meta.h"
+#include "train/data/prefix_hint.h"
 
 namespace trireme::train {
 namespace {
@@ -75,7 +76,7 @@ TokenReader::TokenReader(const std::string& prefix, DataOrigin origin) : prefix_
     idx = MappedFile(prefix + ".idx");
     bin_ = MappedFile(prefix + ".bin");
   } catch (const std::system_error& e) {
-    fail(e.what());
+    fail(e.what() + prefix_hint(prefix));
   }
   read_index(idx.bytes());
 }
