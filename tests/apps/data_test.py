@@ -195,7 +195,7 @@ class DataMistakes(Case):
             (["--train-tokenizer", "t.model", "--vocab-size", 10], ["--vocab-size = 10: must be at least 300"]),
             (["--train-tokenizer", "t.model", "--vocab-size", 8000], ["--vocab-size = 8000: SentencePiece"]),
             (["--train-tokenizer", "t.model", "--model-type", "word"], ["--model-type = word: must be bpe or unigram"]),
-            (["--train-tokenizer", "no/t.model"], ["no/t.model"]),
+            (["--train-tokenizer", "file/t.model"], ["file"]),
             (["--sede", 1], ["--sede"]),
         ]:
             with self.subTest(options=options):
@@ -241,7 +241,7 @@ class DataInputs(Case):
 
     def test_the_tokenizers_training_counts_in_the_time(self):
         self.write("a.txt", "".join(f"a line of words {i * 37 % 101}\n" for i in range(3000)))
-        made = self.build("a.txt", "--train-tokenizer", "t.model", "--vocab-size", 300)
+        made = self.build("a.txt", "--train-tokenizer", "new/t.model", "--vocab-size", 300)
         self.assertGreater(made["tokenizer_seconds"], 0)
         self.assertGreater(made["seconds"], made["tokenizer_seconds"])
         shown = self.trireme("a.txt", "--train-tokenizer", "t.model", "--vocab-size", 300, "--out", "out/d", "--documents", "line")

@@ -12,6 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "base/rng.h"
+#include "train/data/new_folder.h"
 
 namespace trireme::train {
 namespace {
@@ -99,6 +100,7 @@ void train_sentencepiece(const SentencePieceTraining& options, const ShowProgres
     throw ConfigError({.key = "--train-tokenizer",
                        .allowed = "reads the inputs before they are tokenized, and a pipe can be read only once: name files"});
   check_is_no_input(inputs, options.model, "--train-tokenizer");
+  const NewFolder folder(options.model.parent_path());
   check_writable(options.model);
   LineSample lines(options.sample_bytes);
   {
