@@ -33,12 +33,14 @@ class ProgressLines {
       doing_ = p.doing;
       last_s_ = 0;
     }
-    if (!on_terminal_ && p.seconds - last_s_ < (p.finished ? last_s_ > 0 ? 0 : 10 : 10)) return;
+    const bool due = p.seconds - last_s_ >= 10 || (p.finished && last_s_ > 0);
+    if (!on_terminal_ && !due) return;
     last_s_ = p.seconds;
     std::string text = fmt::format("{}: {:.0f} s", p.doing, p.seconds);
     if (p.num_documents > 0) text += fmt::format(", {} documents", p.num_documents);
     if (p.num_tokens > 0) text += fmt::format(", {} tokens", p.num_tokens);
-    if (p.bytes_done > 0) text += fmt::format(", {:.1f} MB ({:.1f} MB/s)", p.bytes_done / 1e6, p.bytes_per_second() / 1e6);
+    if (p.bytes_done > 0)
+      text += fmt::format(", {:.1f} MB ({:.1f} MB/s)", p.bytes_done / 1e6, p.bytes_per_second() / 1e6);
     if (p.bytes_total > 0 && p.bytes_done > 0)
       text += fmt::format(", {:.1f} %, {:.0f} s left", 100 * p.fraction(), p.seconds_left());
     fmt::print(stderr, "{}{}{}", on_terminal_ ? "\r\033[K" : "", text, on_terminal_ && !p.finished ? "" : "\n");
@@ -55,7 +57,8 @@ void check_given(const CLI::App& command, const Options& options) {
   const auto given = [&](const char* name) { return command.count(name) > 0; };
   for (const char* of_training : {"--vocab-size", "--model-type"})
     if (given(of_training) && !given("--train-tokenizer"))
-      throw ConfigError({.key = of_training, .allowed = "is of a tokenizer that is trained: give --train-tokenizer too"});
+      throw ConfigError(
+          {.key = of_training, .allowed = "is of a tokenizer that is trained: give --train-tokenizer too"});
   if (given("--train-tokenizer") && given("--tokenizer"))
     throw ConfigError({.key = "--tokenizer",
                        .value = options.build.tokenizer,
@@ -72,17 +75,19 @@ void check_given(const CLI::App& command, const Options& options) {
     if (given(field) && std::none_of(options.build.inputs.begin(), options.build.inputs.end(), may_be_json))
       throw ConfigError({.key = field, .allowed = "is a field of JSON lines: say --documents jsonl"});
   if (given("--json-key") && given("--prompt-key"))
-    throw ConfigError({.key = "--json-key", .allowed = "the text is that of --prompt-key and --completion-key: leave one out"});
+    throw ConfigError(
+        {.key = "--json-key", .allowed = "the text is that of --prompt-key and --completion-key: leave one out"});
 }
 
 void print_side(const std::string& prefix, const train::DatasetMeta& meta) {
   fmt::print("{}: {} documents, {} tokens, vocabulary {} ({}){}\n", prefix, meta.num_documents, meta.num_tokens,
              meta.vocab_size, meta.tokenizer, meta.weights ? ", with weights" : "");
   if (meta.num_unknown > 0)
-    fmt::print("{}: {} tokens are the unknown token: the tokenizer does not know their characters, which are lost\n", prefix,
-               meta.num_unknown);
+    fmt::print("{}: {} tokens are the unknown token: the tokenizer does not know their characters, which are lost\n",
+               prefix, meta.num_unknown);
   if (meta.num_u2581 > 0)
-    fmt::print("{}: {} characters U+2581 were read, which the tokenizer gives back as spaces\n", prefix, meta.num_u2581);
+    fmt::print("{}: {} characters U+2581 were read, which the tokenizer gives back as spaces\n", prefix,
+               meta.num_u2581);
 }
 
 void run(const CLI::App& command, const Options& given) {
@@ -134,9 +139,11 @@ void add_data_command(CLI::App& app, Context&) {
   auto options = std::make_shared<Options>();
   auto& build = options->build;
   auto& documents = build.documents;
-  CLI::App* c = app.add_subcommand("data", "Text files to token files (Megatron .bin/.idx) for training and validation");
-  c->add_option("inputs", build.inputs,
-                "Files, or folders of files: text in UTF-8 or UTF-16, JSON lines, each also compressed (gzip, zstd, bzip2, xz)")
+  CLI::App* c =
+      app.add_subcommand("data", "Text files to token files (Megatron .bin/.idx) for training and validation");
+  c->add_option(
+       "inputs", build.inputs,
+       "Files, or folders of files: text in UTF-8 or UTF-16, JSON lines, each also compressed (gzip, zstd, bzip2, xz)")
       ->required();
   c->add_option("--out", build.output_prefix, "Prefix of the files to write: PREFIX_train.bin, ...")->required();
   c->add_option("--tokenizer", build.tokenizer,
@@ -148,16 +155,18 @@ void add_data_command(CLI::App& app, Context&) {
   c->add_option("--vocab-size", options->tokenizer_training.vocab_size, "Of --train-tokenizer")->capture_default_str();
   c->add_option("--model-type", options->tokenizer_training.kind, "Of --train-tokenizer: bpe or unigram")
       ->capture_default_str();
-  c->add_option("--documents", options->documents,
-                "What a document is: blank_line, line, file, separator, jsonl (default: jsonl for .jsonl, .ndjson and .json, "
-                "else blank_line)");
+  c->add_option(
+      "--documents", options->documents,
+      "What a document is: blank_line, line, file, separator, jsonl (default: jsonl for .jsonl, .ndjson and .json, "
+      "else blank_line)");
   c->add_option("--separator", documents.separator, "Regular expression of a document's first line");
   c->add_flag("--drop-separator", documents.drop_separator, "That line is not part of the document");
   c->add_option("--json-key", documents.json.text, "Field of a jsonl line that is the text")->capture_default_str();
   c->add_option("--prompt-key", documents.json.prompt, "Field whose text comes first and is not learned (weight 0)");
   c->add_option("--completion-key", documents.json.completion, "Field whose text follows the prompt and is learned");
-  c->add_option("--weights-key", documents.json.weights,
-                "Field that says how much a document counts: a number, or a list of [begin, end, weight] in characters");
+  c->add_option(
+      "--weights-key", documents.json.weights,
+      "Field that says how much a document counts: a number, or a list of [begin, end, weight] in characters");
   c->add_flag("--skip-bad", documents.skip_bad, "Leave out documents that can't be read, and count them");
   c->add_option("--valid-fraction", build.valid_fraction, "Of documents, kept for validation")->capture_default_str();
   c->add_option("--seed", build.seed, "Of the choice of validation documents")->capture_default_str();

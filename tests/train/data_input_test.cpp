@@ -26,7 +26,8 @@ const char* const packed_by_gzip = "1f8b0800000000000003cb48cdc9c9e7e22acf2fca49
 const char* const packed_by_bzip2 =
     "425a6839314159265359f3624b45000002c1800010064490802000310c0820d1e882409bea90f177245385090f3624b450";
 const char* const packed_by_xz =
-    "fd377a585a000004e6d6b4460200210116000000742fe5a301000c68656c6c6f0a0a776f726c640a000000008db172a3cf11f32e0001250d7119c4"
+    "fd377a585a000004e6d6b4460200210116000000742fe5a301000c68656c6c6f0a0a776f726c640a000000008db172a3cf11f32e0001250d71"
+    "19c4"
     "b61fb6f37d010000000004595a";
 const char* const packed_by_zstd = "28b52ffd045869000068656c6c6f0a0a776f726c640ac90f278c";
 
@@ -36,7 +37,8 @@ class Inputs : public DataTest {
                                         SkippedDocuments* skipped = nullptr) {
     write_file(path(name), bytes);
     std::vector<std::string> out;
-    for_each_document(path(name), options, [&](std::string_view d) { out.emplace_back(d); }, {}, skipped);
+    for_each_document(
+        path(name), options, [&](std::string_view d) { out.emplace_back(d); }, {}, skipped);
     return out;
   }
   std::string refusal(const std::string& name, const std::string& bytes, DocumentOptions options = {}) {
@@ -60,16 +62,20 @@ TEST_F(Inputs, PackedTextIsUnpackedWhateverItsName) {
 TEST_F(Inputs, MarksAreNoTextAndUtf16IsRead) {
   EXPECT_THAT(documents_of("text", "\xEF\xBB\xBFhello\n"), ElementsAre("hello"));
   // A line, U+20AC, U+1F600 (surrogates D83D DE00): RFC 2781.
-  EXPECT_THAT(documents_of("text", "\xFF\xFE"
-                                   "a\0\n\0\xAC\x20\x3D\xD8\0\xDE"s),
+  EXPECT_THAT(documents_of("text",
+                           "\xFF\xFE"
+                           "a\0\n\0\xAC\x20\x3D\xD8\0\xDE"s),
               ElementsAre("a\n\xE2\x82\xAC\xF0\x9F\x98\x80"));
-  EXPECT_THAT(documents_of("text", "\xFE\xFF\0a\0\n\x20\xAC\xD8\x3D\xDE\0"s), ElementsAre("a\n\xE2\x82\xAC\xF0\x9F\x98\x80"));
-  EXPECT_THAT(refusal("text", "\xFF\xFE"
-                              "a\0\n\0\x3D\xD8"
-                              "b\0"s),
+  EXPECT_THAT(documents_of("text", "\xFE\xFF\0a\0\n\x20\xAC\xD8\x3D\xDE\0"s),
+              ElementsAre("a\n\xE2\x82\xAC\xF0\x9F\x98\x80"));
+  EXPECT_THAT(refusal("text",
+                      "\xFF\xFE"
+                      "a\0\n\0\x3D\xD8"
+                      "b\0"s),
               HasSubstr("text:2: byte 2 of the unpacked text is half of a surrogate pair (U+D83D)"));
-  EXPECT_THAT(refusal("text", "\xFF\xFE"
-                              "a\0b"s),
+  EXPECT_THAT(refusal("text",
+                      "\xFF\xFE"
+                      "a\0b"s),
               HasSubstr("is not UTF-8"));
 }
 
@@ -77,8 +83,9 @@ TEST_F(Inputs, WhatIsNoTextIsRefusedByName) {
   EXPECT_THAT(refusal("a.zip", "PK\3\4 and more"), HasSubstr("a.zip: is a zip archive"));
   EXPECT_THAT(refusal("a.tar", std::string(257, 'a') + "ustar\00000"), HasSubstr("is a tar archive"));
   EXPECT_THAT(refusal("a.pdf", "%PDF-1.7\n"), HasSubstr("pdftotext"));
-  EXPECT_THAT(refusal("a", "\x7F"
-                           "ELF\2\1\1"),
+  EXPECT_THAT(refusal("a",
+                      "\x7F"
+                      "ELF\2\1\1"),
               HasSubstr("is a program"));
   EXPECT_THAT(refusal("a.png", "\x89PNG\r\n\x1A\n"), HasSubstr("is an image"));
   EXPECT_THAT(refusal("a.parquet", "PAR1 and more"), HasSubstr("read_parquet"));
@@ -86,7 +93,8 @@ TEST_F(Inputs, WhatIsNoTextIsRefusedByName) {
   EXPECT_THAT(refusal("a.idx", "MMIDIDX\0\0"s), HasSubstr("is the index of a token file"));
   write_file(path("t.idx"), "");
   EXPECT_THAT(refusal("t.bin", "abc"), HasSubstr("is a token file"));
-  EXPECT_THAT(refusal("a", "h\0e\0l\0l\0o\0"s), HasSubstr("seems to be UTF-16 without a byte order mark: `iconv -f UTF-16LE"));
+  EXPECT_THAT(refusal("a", "h\0e\0l\0l\0o\0"s),
+              HasSubstr("seems to be UTF-16 without a byte order mark: `iconv -f UTF-16LE"));
   EXPECT_THAT(refusal("a", "\0h\0e\0l\0l\0o"s), HasSubstr("UTF-16BE"));
   EXPECT_THAT(refusal("a", "\xFF\xFE\0\0h\0\0\0"s), HasSubstr("is UTF-32"));
   EXPECT_THAT(refusal("a", "ab\0c"s), HasSubstr("is not text: byte 2 is 0"));
@@ -105,13 +113,15 @@ TEST_F(Inputs, ABadByteIsNamedWithItsLineOrSkippedWithItsDocument) {
   EXPECT_THAT(documents_of("a.zip", "PK\3\4", {.skip_bad = true}, &skipped), ElementsAre());
   EXPECT_EQ(skipped.count, 2);
   const std::string packed = from_hex(packed_by_gzip);
-  EXPECT_THAT(documents_of("a.gz", packed.substr(0, packed.size() - 6), {.skip_bad = true}, &skipped), ElementsAre("hello"));
+  EXPECT_THAT(documents_of("a.gz", packed.substr(0, packed.size() - 6), {.skip_bad = true}, &skipped),
+              ElementsAre("hello"));
   EXPECT_EQ(skipped.count, 3);
 }
 
 TEST_F(Inputs, ALineEndOfTwoCharactersIsNoPartOfALine) {
   EXPECT_THAT(documents_of("a", "one\r\ntwo\r\n", {.rule = DocumentRule::line}), ElementsAre("one", "two"));
-  EXPECT_THAT(documents_of("a", "x\r\n===\r\ny\r\n", {.rule = DocumentRule::separator, .separator = "^=+$", .drop_separator = true}),
+  EXPECT_THAT(documents_of("a", "x\r\n===\r\ny\r\n",
+                           {.rule = DocumentRule::separator, .separator = "^=+$", .drop_separator = true}),
               ElementsAre("x", "y"));
 }
 
@@ -139,8 +149,9 @@ TEST_F(Inputs, BadJsonIsNamedWithLineByteAndReason) {
   EXPECT_THAT(second("{\"text\": \"a\", \"n\": 1e999}\n"), HasSubstr("a.jsonl:2: is not JSON"));
   EXPECT_THAT(refusal("a.json", "[{\"text\": \"a\"},\n{\"text\": \"b\"}]\n"), HasSubstr("jq -c '.[]'"));
   SkippedDocuments skipped;
-  EXPECT_THAT(documents_of("a.jsonl", "{\"text\": NaN}\n{\"text\": \"b\"}\n{\"text\": 5}\n", {.skip_bad = true}, &skipped),
-              ElementsAre("b"));
+  EXPECT_THAT(
+      documents_of("a.jsonl", "{\"text\": NaN}\n{\"text\": \"b\"}\n{\"text\": 5}\n", {.skip_bad = true}, &skipped),
+      ElementsAre("b"));
   EXPECT_EQ(skipped.count, 2);
 }
 
@@ -150,7 +161,8 @@ TEST_F(Inputs, ADocumentTooLongIsBadAndNotKept) {
   EXPECT_THAT(documents_of("a", "0123456789\nb\n", line), ElementsAre("0123456789", "b"));
   EXPECT_THAT(refusal("a", "b\n01234567890\n", line), HasSubstr("a:2: the document is longer than 10 bytes"));
   EXPECT_THAT(refusal("a", std::string(3 << 20, 'x'), line), HasSubstr("a:1: the document is longer"));
-  EXPECT_THAT(refusal("a", "0123456\n0123456\n", {.rule = DocumentRule::file, .longest_bytes = 10}), HasSubstr("a:2: the document"));
+  EXPECT_THAT(refusal("a", "0123456\n0123456\n", {.rule = DocumentRule::file, .longest_bytes = 10}),
+              HasSubstr("a:2: the document"));
 }
 
 TEST_F(Inputs, FoldersAreTheirFilesAndNothingComesTwice) {
@@ -165,7 +177,8 @@ TEST_F(Inputs, FoldersAreTheirFilesAndNothingComesTwice) {
   EXPECT_THAT(config_error_of([&] { find_input_files({path("d/a"), path("link")}); }), HasSubstr("is named twice"));
   std::filesystem::create_directories(path("empty"));
   EXPECT_THAT(config_error_of([&] { find_input_files({path("empty")}); }), HasSubstr("is a folder that holds no file"));
-  EXPECT_THAT(config_error_of([&] { check_is_no_input(found, path("d/./a"), "--out"); }), HasSubstr("is one of the inputs"));
+  EXPECT_THAT(config_error_of([&] { check_is_no_input(found, path("d/./a"), "--out"); }),
+              HasSubstr("is one of the inputs"));
   EXPECT_EQ(config_error_of([&] { check_is_no_input(found, path("d/z"), "--out"); }), "no error");
 }
 

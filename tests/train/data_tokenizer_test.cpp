@@ -41,8 +41,9 @@ TEST(GoldenSentencePiece, ALongDocumentIsEncodedWhole) {
 
 TEST(GoldenSentencePiece, SaysWhatItCannotRepresent) {
   const auto tokenizer = make_tokenizer(goldens + "prefix_bpe.model");
-  const std::string_view text = "a \xe2\x96\x81"
-                                "cat \xc3\xa9";
+  const std::string_view text =
+      "a \xe2\x96\x81"
+      "cat \xc3\xa9";
   const Encoding encoding = tokenizer->encode_batch({&text, 1}, true).front();
   EXPECT_THAT(encoding.tokens, ElementsAre(62, 65, 62, 26, 62, 0));  // from the package, as above
   EXPECT_EQ(encoding.num_u2581, 1);

@@ -41,8 +41,9 @@ TEST(JsonDocument, NumbersSpansAndCompletions) {
   const JsonDocument document = read_json_document(R"({"p": "é?", "c": "yes"})", pair);
   EXPECT_EQ(document.text, "é?yes");
   EXPECT_THAT(document.weights, ElementsAre(WeightedSpan{{3, 6}, 1}));
-  EXPECT_THAT(read_json_document(R"({"p": "?", "c": "y", "w": 3})", {.prompt = "p", .completion = "c", .weights = "w"}).weights,
-              ElementsAre(WeightedSpan{{1, 2}, 3}));
+  EXPECT_THAT(
+      read_json_document(R"({"p": "?", "c": "y", "w": 3})", {.prompt = "p", .completion = "c", .weights = "w"}).weights,
+      ElementsAre(WeightedSpan{{1, 2}, 3}));
 }
 
 TEST(JsonDocument, BadWeightsSayWhatIsWrong) {
@@ -61,8 +62,10 @@ TEST(JsonDocument, BadWeightsSayWhatIsWrong) {
   EXPECT_THAT(why(R"({"text": "abc", "w": "1"})", weights), HasSubstr("and this is a string"));
   EXPECT_THAT(why(R"({"text": "abc", "w": [[0, 4, 1]]})", weights), HasSubstr("no part of a text of 3 characters"));
   EXPECT_THAT(why(R"({"text": "abc", "w": [[2, 1, 1]]})", weights), HasSubstr("no part of a text"));
-  EXPECT_THAT(why(R"({"text": "abc", "w": [[0, 1.5, 1]]})", weights), HasSubstr("expected a list of [begin, end, weight]"));
-  EXPECT_THAT(why(R"({"text": "abc", "w": [[0, 2, 1], [1, 3, 1]]})", weights), HasSubstr("two spans share a character"));
+  EXPECT_THAT(why(R"({"text": "abc", "w": [[0, 1.5, 1]]})", weights),
+              HasSubstr("expected a list of [begin, end, weight]"));
+  EXPECT_THAT(why(R"({"text": "abc", "w": [[0, 2, 1], [1, 3, 1]]})", weights),
+              HasSubstr("two spans share a character"));
   const JsonFields pair{.prompt = "p", .completion = "c"};
   EXPECT_THAT(why(R"({"p": "a", "c": ""})", pair), HasSubstr("\"c\" is empty"));
   EXPECT_THAT(why(R"({"p": "a"})", pair), HasSubstr("has no string \"c\""));

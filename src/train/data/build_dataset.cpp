@@ -34,7 +34,8 @@ void check_fields(const DocumentOptions& documents) {
                        .value = fields.prompt.empty() ? fields.completion : fields.prompt,
                        .allowed = "a prompt and a completion need each other: give --prompt-key and --completion-key"});
   if (documents.rule == DocumentRule::separator && documents.separator.empty())
-    throw ConfigError({.key = "--separator", .allowed = "is missing: --documents separator cuts at lines that match it"});
+    throw ConfigError(
+        {.key = "--separator", .allowed = "is missing: --documents separator cuts at lines that match it"});
   if (documents.rule != DocumentRule::separator && (!documents.separator.empty() || documents.drop_separator))
     throw ConfigError({.key = documents.separator.empty() ? "--drop-separator" : "--separator",
                        .value = documents.separator,
@@ -143,10 +144,9 @@ DataBuildResult build_dataset(const DataBuildOptions& options, const ShowProgres
   encode();
 
   const std::int64_t num_documents = train.num_documents() + (valid ? valid->num_documents() : 0);
-  const std::string skipped =
-      result.skipped.count > 0
-          ? fmt::format(", {} bad ones were skipped (the first: {})", result.skipped.count, result.skipped.first[0])
-          : "";
+  const std::string skipped = result.skipped.count > 0 ? fmt::format(", {} bad ones were skipped (the first: {})",
+                                                                     result.skipped.count, result.skipped.first[0])
+                                                       : "";
   if (train.num_documents() == 0 || (valid && valid->num_documents() == 0))
     throw ConfigError(
         {.key = num_documents == 0 ? "inputs" : "--valid-fraction",

@@ -1,7 +1,8 @@
 // Text files to token files for training and validation: what `trireme data` does.
 //
 // PREFIX_train.{bin,idx,meta.json} and, where valid_fraction > 0, PREFIX_valid.{bin,idx,meta.json}; beside them the
-// tokenizer (dataset_tokenizer.h) and, where the documents say how much they count, PREFIX_train.weights (weight_file.h).
+// tokenizer (dataset_tokenizer.h) and, where the documents say how much they count, PREFIX_train.weights
+// (weight_file.h).
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -32,8 +33,8 @@ struct DataBuildResult {
   double seconds = 0;
 };
 
-// ConfigError where build_dataset would refuse the options or the files, before it reads their text. The tokenizer is not
-// looked at.
+// ConfigError where build_dataset would refuse the options or the files, before it reads their text. The tokenizer is
+// not looked at.
 void check_data_build(const DataBuildOptions& options);
 
 // ConfigError for a missing input, an unknown tokenizer, a bad document, or a split that leaves one side without

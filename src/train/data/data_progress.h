@@ -26,8 +26,8 @@ struct DataBuildProgress {
 };
 using ShowProgress = std::function<void(const DataBuildProgress&)>;
 
-// Calls `show` twice a second from a thread of its own, so that a single long document or a library that tells nothing is
-// no silence; once more, from the caller's, in finish().
+// Calls `show` twice a second from a thread of its own, so that a single long document or a library that tells nothing
+// is no silence; once more, from the caller's, in finish().
 class ProgressReport {
  public:
   ProgressReport(ShowProgress show, DataBuildProgress begin);

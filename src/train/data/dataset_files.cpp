@@ -84,7 +84,8 @@ void DatasetFiles::remove_what_is_not_kept() const {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
                            "chat_template.jinja", "chat_template.json", "generation_config.json"}) {
     const fs::path file = fs::path(folder).filename() / name;
-    const bool kept = std::any_of(kept_.files.begin(), kept_.files.end(), [&](const auto& f) { return f.first == file; });
+    const bool kept =
+        std::any_of(kept_.files.begin(), kept_.files.end(), [&](const auto& f) { return f.first == file; });
     if (!kept) fs::remove(fs::path(folder) / name, ignored);
   }
   fs::remove(folder, ignored);  // where it is empty

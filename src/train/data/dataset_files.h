@@ -30,8 +30,8 @@ class DatasetFiles {
   std::int64_t num_tokens() const { return tokens_.num_tokens(); }
   double sum_of_weights() const { return weights_ ? weights_->sum() : 0; }
 
-  // prepare() puts all on the disk, so that a full one is noticed while the files of before are as they were; commit() gives
-  // them their names and removes what another tokenizer or weights of before have left.
+  // prepare() puts all on the disk, so that a full one is noticed while the files of before are as they were; commit()
+  // gives them their names and removes what another tokenizer or weights of before have left.
   DatasetMeta prepare(const std::vector<std::string>& sources);
   void commit();
 

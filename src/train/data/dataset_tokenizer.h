@@ -1,5 +1,5 @@
-// The tokenizer that a data set was made with. `trireme data` keeps it beside the tokens, so that they can be turned back
-// into text, and a model trained on them be used, wherever the files are moved.
+// The tokenizer that a data set was made with. `trireme data` keeps it beside the tokens, so that they can be turned
+// back into text, and a model trained on them be used, wherever the files are moved.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -14,8 +14,8 @@ namespace trireme::train {
 // PREFIX.meta.json. ConfigError, naming that file, where there is none or the tokenizer that it names is missing.
 std::unique_ptr<Tokenizer> tokenizer_of_dataset(const std::string& prefix);
 
-// The files of that tokenizer: none for bytes; PREFIX.tokenizer.model of SentencePiece; for Hugging Face the files of the
-// folder PREFIX.tokenizer, under the names that a model folder gives them. ConfigError as above.
+// The files of that tokenizer: none for bytes; PREFIX.tokenizer.model of SentencePiece; for Hugging Face the files of
+// the folder PREFIX.tokenizer, under the names that a model folder gives them. ConfigError as above.
 std::vector<std::filesystem::path> tokenizer_files_of_dataset(const std::string& prefix);
 
 // What is kept of a tokenizer beside PREFIX.bin.

@@ -62,8 +62,8 @@ class Unpacker : public ByteSource {
 
   [[noreturn]] void fail(const std::string& why) const {
     throw ConfigError({.file = file_.string(),
-                       .allowed = fmt::format("is compressed by {} and {} (after {} bytes of text)", name_of(form_), why,
-                                              unpacked_)});
+                       .allowed = fmt::format("is compressed by {} and {} (after {} bytes of text)", name_of(form_),
+                                              why, unpacked_)});
   }
   [[noreturn]] void damaged() const { fail("its data are damaged"); }
   bool at_end() const { return ended_; }

@@ -26,8 +26,8 @@ std::string not_utf8(std::string_view line, std::size_t at) {
     const unsigned unit = 0xD000u | (byte(at + 1) & 0x3Fu) << 6 | (byte(at + 2) & 0x3Fu);
     return fmt::format("is half of a surrogate pair (U+{:04X}), which is no character", unit);
   }
-  return fmt::format("(0x{:02X}) is not UTF-8. If the text is Latin-1, `iconv -f LATIN1 -t UTF-8 FILE > FILE.txt` turns it",
-                     byte(at));
+  return fmt::format(
+      "(0x{:02X}) is not UTF-8. If the text is Latin-1, `iconv -f LATIN1 -t UTF-8 FILE > FILE.txt` turns it", byte(at));
 }
 
 // Collects lines to documents by the rule.
@@ -117,8 +117,9 @@ class Splitter {
       if (std::string_view(e.what()).starts_with("is not JSON")) return;
     }
     throw ConfigError({.file = fmt::format("{}:{}", file_.string(), line_number_),
-                       .allowed = "is a JSON object: --documents jsonl takes the text out of it, --documents blank_line takes "
-                                  "the file as it is"});
+                       .allowed =
+                           "is a JSON object: --documents jsonl takes the text out of it, --documents blank_line takes "
+                           "the file as it is"});
   }
 
   // Whether the document that the line belongs to is good so far; only its first fault is told.
@@ -166,7 +167,7 @@ class Splitter {
 // Cuts blocks into lines.
 void split_lines(TextStream& text, Splitter& splitter, std::size_t longest_bytes,
                  const std::function<void(std::int64_t)>& progress) {
-  std::string partial;          // a line that goes on in the next block
+  std::string partial;            // a line that goes on in the next block
   std::size_t partial_bytes = 0;  // of it, with what is not kept
   const auto add = [&](std::string_view more) {
     partial_bytes += more.size();
@@ -221,8 +222,9 @@ void for_each_document(const std::filesystem::path& file, const DocumentOptions&
       options.rule.value_or(is_named_json_lines(file) ? DocumentRule::jsonl : DocumentRule::blank_line);
   if (options.json.give_weights() && rule != DocumentRule::jsonl)
     throw ConfigError({.file = file.string(),
-                       .allowed = "is not read as JSON lines, and weights come from their fields: --documents jsonl reads "
-                                  "it so, whatever its name"});
+                       .allowed =
+                           "is not read as JSON lines, and weights come from their fields: --documents jsonl reads "
+                           "it so, whatever its name"});
   try {
     TextStream text(file);
     Splitter splitter(file, options, rule, text.is_unpacked(), text.mark_bytes(), take, left_out);

@@ -27,8 +27,8 @@ struct DocumentOptions {
   std::string separator;             // of `separator`: ECMAScript, searched in the line's first 1,024 bytes
   bool drop_separator = false;       // the matching line is not part of the document
   JsonFields json;
-  bool skip_bad = false;                                // a bad document is left out and counted, not an error
-  std::size_t longest_bytes = std::size_t{1} << 30;     // of a document: a longer one is bad
+  bool skip_bad = false;                             // a bad document is left out and counted, not an error
+  std::size_t longest_bytes = std::size_t{1} << 30;  // of a document: a longer one is bad
 };
 
 struct Document {
@@ -44,9 +44,9 @@ struct SkippedDocuments {
   void add(std::string why);
 };
 
-// Calls `take` with each document that has a visible character, in order; `progress` with bytes of the file read so far,
-// about once a megabyte. Documents keep their line ends except the last; a line of `line` and `jsonl` has no carriage
-// return at its end.
+// Calls `take` with each document that has a visible character, in order; `progress` with bytes of the file read so
+// far, about once a megabyte. Documents keep their line ends except the last; a line of `line` and `jsonl` has no
+// carriage return at its end.
 //
 // A document is bad that is not UTF-8, holds a zero byte, is too long or, of `jsonl`, is not as JsonFields says; a file
 // that is no text counts as one. ConfigError with file, line and byte, unless skip_bad says to add it to `skipped`.

@@ -25,10 +25,12 @@ fs::path tokenizer_json_of(const fs::path& path) {
   if (fs::exists(path / "tokenizer.json", ignored)) return path / "tokenizer.json";
   for (const char* model : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (fs::exists(path / model, ignored))
-      fail(fmt::format("the folder holds no tokenizer.json: name its SentencePiece model, {}", (path / model).string()));
+      fail(
+          fmt::format("the folder holds no tokenizer.json: name its SentencePiece model, {}", (path / model).string()));
   if (fs::exists(path / "vocab.json", ignored) || fs::exists(path / "vocab.txt", ignored))
-    fail("the folder holds no tokenizer.json, but an older form. In Python, "
-         "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of `transformers` writes one");
+    fail(
+        "the folder holds no tokenizer.json, but an older form. In Python, "
+        "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of `transformers` writes one");
   fail("the folder holds no tokenizer.json");
   return {};
 }
@@ -77,7 +79,8 @@ class HuggingFaceTokenizer final : public Tokenizer {
       const auto byte_of = [&](std::int32_t character) {
         return begins[std::min(static_cast<std::size_t>(std::max(character, 0)), begins.size() - 1)];
       };
-      for (std::size_t i = 0; i < bounds.size(); i += 2) out[t].spans.push_back({byte_of(bounds[i]), byte_of(bounds[i + 1])});
+      for (std::size_t i = 0; i < bounds.size(); i += 2)
+        out[t].spans.push_back({byte_of(bounds[i]), byte_of(bounds[i + 1])});
     }
     return out;
   }
@@ -107,7 +110,8 @@ class HuggingFaceTokenizer final : public Tokenizer {
   json answer() const {
     json header = json::parse(python_.receive_line());
     if (header.contains("error"))
-      throw RuntimeFailure({.operation = "tokenize", .reason = fmt::format("tokenizers: {}", header["error"].get<std::string>())});
+      throw RuntimeFailure(
+          {.operation = "tokenize", .reason = fmt::format("tokenizers: {}", header["error"].get<std::string>())});
     return header;
   }
 
@@ -116,11 +120,12 @@ class HuggingFaceTokenizer final : public Tokenizer {
     if (!hello.contains("error")) return hello;
     const std::string why = hello["error"], kind = hello["kind"];
     if (kind == "package")
-      throw ConfigError({.file = file.string(),
-                         .allowed = fmt::format("is read by python3 with its package `tokenizers`, which python3 does not "
-                                                "have ({}): run `pip install tokenizers` in the virtual environment that "
-                                                "is active",
-                                                why)});
+      throw ConfigError(
+          {.file = file.string(),
+           .allowed = fmt::format("is read by python3 with its package `tokenizers`, which python3 does not "
+                                  "have ({}): run `pip install tokenizers` in the virtual environment that "
+                                  "is active",
+                                  why)});
     if (kind == "eos") throw ConfigError({.file = file.string(), .key = "--eos", .value = eos, .allowed = why});
     throw ConfigError({.file = file.string(), .allowed = why});
   }

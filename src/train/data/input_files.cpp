@@ -80,7 +80,8 @@ void check_is_no_input(const InputFiles& inputs, const fs::path& output, const s
   const fs::path real = real_path(output);
   for (const fs::path& file : inputs.files)
     if (real_path(file) == real)
-      throw ConfigError({.key = key, .value = output.string(), .allowed = "is one of the inputs, which would be written over"});
+      throw ConfigError(
+          {.key = key, .value = output.string(), .allowed = "is one of the inputs, which would be written over"});
 }
 
 }  // namespace trireme::train

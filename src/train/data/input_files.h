@@ -14,7 +14,8 @@ struct InputFiles {
 };
 
 // Files as they are named; of a folder all files in it and below, in the order of their names, without hidden ones.
-// ConfigError where one is absent, a folder holds no file, or the same file comes twice (its documents would be seen twice).
+// ConfigError where one is absent, a folder holds no file, or the same file comes twice (its documents would be seen
+// twice).
 InputFiles find_input_files(const std::vector<std::filesystem::path>& named);
 
 // ConfigError (key) where `output` is one of the files, under whatever name.

@@ -42,8 +42,8 @@ constexpr Known not_text[] = {
      "is a Parquet table, which is not read: python3 -c \"import pandas; pandas.read_parquet('FILE.parquet')"
      ".to_json('FILE.jsonl', orient='records', lines=True, force_ascii=False)\" turns it into JSON lines"sv},
     {"ARROW1"sv, 0,
-     "is an Arrow table, which is not read: in Python, datasets.Dataset.from_file('FILE').to_json('FILE.jsonl') turns it "
-     "into JSON lines"sv},
+     "is an Arrow table, which is not read: in Python, datasets.Dataset.from_file('FILE').to_json('FILE.jsonl') turns "
+     "it into JSON lines"sv},
     {"Obj\1"sv, 0, "is an Avro file, which is not read: turn it into JSON lines"sv},
     {"SQLite format 3\0"sv, 0, "is an SQLite database, which is not read: turn its texts into JSON lines"sv},
     {"\x89HDF"sv, 0, "is an HDF5 file, which is not read: turn its texts into JSON lines"sv},
@@ -70,8 +70,9 @@ std::string of_a_zero_byte(std::string_view head) {
   const std::size_t half = head.size() / 2;
   for (const int side : {0, 1})
     if (half >= 4 && zeros[side] * 2 >= half && zeros[1 - side] == 0)
-      return fmt::format("seems to be UTF-16 without a byte order mark: `iconv -f UTF-16{} -t UTF-8 FILE > FILE.txt` turns it",
-                         side == 0 ? "BE" : "LE");
+      return fmt::format(
+          "seems to be UTF-16 without a byte order mark: `iconv -f UTF-16{} -t UTF-8 FILE > FILE.txt` turns it",
+          side == 0 ? "BE" : "LE");
   return fmt::format("is not text: byte {} is 0", head.find('\0'));
 }
 
@@ -86,8 +87,9 @@ InputFormat detect_format(std::string_view head, const fs::path& file) {
   if (head.size() >= 4 && (static_cast<unsigned char>(head[0]) & 0xF0) == 0x50 && has(head, "\x2A\x4D\x18", 1))
     return {.compression = Compression::zstd};  // a frame to be skipped, which pzstd begins with
   if (has(head, "BZh") && has(head, "1AY&SY", 4)) return {.compression = Compression::bzip2};
-  if (has(head, "\xFD"
-                "7zXZ\0"sv))
+  if (has(head,
+          "\xFD"
+          "7zXZ\0"sv))
     return {.compression = Compression::xz};
   if (has(head, "\xEF\xBB\xBF")) return {.mark_bytes = 3};
   if (has(head, "\xFF\xFE")) return {.encoding = TextEncoding::utf16_le, .mark_bytes = 2};
@@ -97,7 +99,8 @@ InputFormat detect_format(std::string_view head, const fs::path& file) {
     fs::path index = file;
     std::error_code ignored;
     if (fs::exists(index.replace_extension(".idx"), ignored))
-      return {.refusal = "is a token file (its .idx lies beside it): it is tokenized already, name its prefix in RUN.toml"};
+      return {.refusal =
+                  "is a token file (its .idx lies beside it): it is tokenized already, name its prefix in RUN.toml"};
   }
   if (head.find('\0') != std::string_view::npos) return {.refusal = of_a_zero_byte(head)};
   return {};

@@ -36,12 +36,14 @@ json parse(std::string_view text) {
     }
     const std::string why = reason_of(e);
     if (text.front() == '[' && byte >= text.size())
-      fail("expected a JSON object on each line, and this begins a list that goes on in the next: `jq -c '.[]' FILE > "
-           "FILE.jsonl` writes one object a line");
+      fail(
+          "expected a JSON object on each line, and this begins a list that goes on in the next: `jq -c '.[]' FILE > "
+          "FILE.jsonl` writes one object a line");
     if (text.front() == '{' && byte >= text.size())
-      fail(fmt::format("is not JSON: the object has no end in this line ({} bytes). Each line must hold a whole object: "
-                       "`jq -c . FILE > FILE.jsonl` writes them so",
-                       text.size()));
+      fail(
+          fmt::format("is not JSON: the object has no end in this line ({} bytes). Each line must hold a whole object: "
+                      "`jq -c . FILE > FILE.jsonl` writes them so",
+                      text.size()));
     fail(fmt::format("is not JSON at byte {} of the line: {}", byte, why));
   } catch (const json::exception& e) {  // a number too large for a double
     std::string why = e.what();
@@ -51,8 +53,11 @@ json parse(std::string_view text) {
 
 const char* kind_of(const json& value) {
   if (value.is_null()) return "null";
-  return value.is_array() ? "a list" : value.is_object() ? "an object" : value.is_string() ? "a string"
-         : value.is_boolean() ? "true or false" : "a number";
+  return value.is_array()     ? "a list"
+         : value.is_object()  ? "an object"
+         : value.is_string()  ? "a string"
+         : value.is_boolean() ? "true or false"
+                              : "a number";
 }
 
 const json& field(const json& object, const std::string& key, const char* needed) {

@@ -11,8 +11,8 @@ namespace trireme::train {
 struct JsonFields {
   std::string text = "text";
   std::string prompt, completion;  // both or none: the text is one behind the other, and only the completion counts
-  // A number: the weight of all that counts. Or, without a prompt, a list of [begin, end, weight] in characters of the text:
-  // the rest weighs 0.
+  // A number: the weight of all that counts. Or, without a prompt, a list of [begin, end, weight] in characters of the
+  // text: the rest weighs 0.
   std::string weights;
   bool give_weights() const { return !weights.empty() || !completion.empty(); }
 };
@@ -28,8 +28,8 @@ class BadDocument : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// `object`: UTF-8. BadDocument where it is no JSON object (with the byte and the reason) or a field is missing or of another
-// type.
+// `object`: UTF-8. BadDocument where it is no JSON object (with the byte and the reason) or a field is missing or of
+// another type.
 JsonDocument read_json_document(std::string_view object, const JsonFields& fields);
 
 }  // namespace trireme::train

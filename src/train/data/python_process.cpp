@@ -19,7 +19,8 @@ namespace trireme::train {
 namespace {
 
 std::string how_it_ended(int status) {
-  if (WIFSIGNALED(status)) return fmt::format("was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  if (WIFSIGNALED(status))
+    return fmt::format("was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
   return fmt::format("ended with exit code {}", WEXITSTATUS(status));
 }
 
@@ -66,7 +67,8 @@ void PythonProcess::fail() {
     how = how_it_ended(status);
     pid_ = -1;
   }
-  throw RuntimeFailure({.operation = "tokenize", .reason = fmt::format("{}: its child process python3 {}", purpose_, how)});
+  throw RuntimeFailure(
+      {.operation = "tokenize", .reason = fmt::format("{}: its child process python3 {}", purpose_, how)});
 }
 
 void PythonProcess::send(std::string_view bytes) {

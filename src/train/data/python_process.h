@@ -12,8 +12,8 @@ namespace trireme::train {
 
 class PythonProcess {
  public:
-  // python3 as the PATH finds it, so that an active virtual environment is the one that is used. ConfigError where there
-  // is none; `purpose` says in errors what it is needed for: "tokenizer.json".
+  // python3 as the PATH finds it, so that an active virtual environment is the one that is used. ConfigError where
+  // there is none; `purpose` says in errors what it is needed for: "tokenizer.json".
   PythonProcess(const char* script, const std::vector<std::string>& arguments, std::string purpose);
   ~PythonProcess();  // the child is ended
   PythonProcess(const PythonProcess&) = delete;

@@ -36,8 +36,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     info_.special.eos = id;
   }
 
-  // The whole text at once. Cutting a long one would be faster, but a unigram model's sums round differently then, and a
-  // prefix or a rule for white space applies at each cut: the tokens would be others.
+  // The whole text at once. Cutting a long one would be faster, but a unigram model's sums round differently then, and
+  // a prefix or a rule for white space applies at each cut: the tokens would be others.
   std::vector<Encoding> encode_batch(std::span<const std::string_view> texts, bool with_spans) const override {
     std::vector<Encoding> out(texts.size());
     for (std::size_t t = 0; t < texts.size(); ++t) {

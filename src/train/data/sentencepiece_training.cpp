@@ -22,8 +22,8 @@ namespace sp = sentencepiece;
 // SentencePiece leaves out longer lines; a document of JSON is often one.
 constexpr std::size_t longest_line = 8192;
 
-// Lines of documents, each kept with the same probability, which is halved whenever more than the wanted bytes are kept:
-// the whole text counts, its length need not be known, and the sample is the same every time.
+// Lines of documents, each kept with the same probability, which is halved whenever more than the wanted bytes are
+// kept: the whole text counts, its length need not be known, and the sample is the same every time.
 class LineSample final : public sp::SentenceIterator {
  public:
   explicit LineSample(std::int64_t wanted_bytes) : wanted_bytes_(wanted_bytes) {}
@@ -88,17 +88,19 @@ void check_sentencepiece_training(const SentencePieceTraining& options) {
   if (options.kind != "bpe" && options.kind != "unigram")
     throw ConfigError({.key = "--model-type", .value = options.kind, .allowed = "must be bpe or unigram"});
   if (options.vocab_size < 300 || options.vocab_size > 10'000'000)
-    throw ConfigError({.key = "--vocab-size",
-                       .value = fmt::format("{}", options.vocab_size),
-                       .allowed = "must be at least 300 (256 bytes, 4 specials and some pieces) and at most 10,000,000"});
+    throw ConfigError(
+        {.key = "--vocab-size",
+         .value = fmt::format("{}", options.vocab_size),
+         .allowed = "must be at least 300 (256 bytes, 4 specials and some pieces) and at most 10,000,000"});
 }
 
 void train_sentencepiece(const SentencePieceTraining& options, const ShowProgress& show) {
   check_sentencepiece_training(options);
   const InputFiles inputs = find_input_files(options.inputs);
   if (inputs.has_pipe)
-    throw ConfigError({.key = "--train-tokenizer",
-                       .allowed = "reads the inputs before they are tokenized, and a pipe can be read only once: name files"});
+    throw ConfigError(
+        {.key = "--train-tokenizer",
+         .allowed = "reads the inputs before they are tokenized, and a pipe can be read only once: name files"});
   check_is_no_input(inputs, options.model, "--train-tokenizer");
   const NewFolder folder(options.model.parent_path());
   check_writable(options.model);
@@ -127,7 +129,8 @@ void train_sentencepiece(const SentencePieceTraining& options, const ShowProgres
   }
   if (lines.empty()) throw ConfigError({.key = "--train-tokenizer", .allowed = "the inputs hold no text"});
   std::string model;
-  ProgressReport report(show, {.doing = fmt::format("training a SentencePiece model of {} tokens", options.vocab_size)});
+  ProgressReport report(show,
+                        {.doing = fmt::format("training a SentencePiece model of {} tokens", options.vocab_size)});
   const auto status = sp::SentencePieceTrainer::Train(
       {{"model_type", options.kind},
        {"vocab_size", fmt::format("{}", options.vocab_size)},

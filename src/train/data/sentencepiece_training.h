@@ -14,16 +14,18 @@ namespace trireme::train {
 struct SentencePieceTraining {
   std::vector<std::filesystem::path> inputs;  // files and folders
   DocumentOptions documents;
-  std::filesystem::path model;           // written here
-  std::int64_t vocab_size = 4096;        // bytes, specials and pieces
-  std::string kind = "bpe";              // bpe | unigram
-  std::int64_t sample_bytes = 20 << 20;  // of text, at most: lines of documents, drawn at random and the same every time
+  std::filesystem::path model;     // written here
+  std::int64_t vocab_size = 4096;  // bytes, specials and pieces
+  std::string kind = "bpe";        // bpe | unigram
+  std::int64_t sample_bytes =
+      20 << 20;  // of text, at most: lines of documents, drawn at random and the same every time
 };
 
 // ConfigError where train_sentencepiece would refuse the options, before it reads anything.
 void check_sentencepiece_training(const SentencePieceTraining& options);
 
-// Lossless: no normalisation, spaces and line ends kept, unknown characters as bytes. Memory: about 20 times sample_bytes.
+// Lossless: no normalisation, spaces and line ends kept, unknown characters as bytes. Memory: about 20 times
+// sample_bytes.
 void train_sentencepiece(const SentencePieceTraining& options, const ShowProgress& show = {});
 
 }  // namespace trireme::train

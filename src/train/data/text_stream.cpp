@@ -21,9 +21,11 @@ TextStream::TextStream(const std::filesystem::path& file) : file_(file) {
     }
     // `file` tells a .bin apart, which a packed file is not.
     format_ = detect_format(head_, {});
-    if (!format_.refusal.empty()) refuse(fmt::format("is compressed by {}, and what is in it {}", name_of(form), format_.refusal));
+    if (!format_.refusal.empty())
+      refuse(fmt::format("is compressed by {}, and what is in it {}", name_of(form), format_.refusal));
     if (format_.compression != Compression::none)
-      refuse(fmt::format("is compressed twice, by {} and {}: unpack it once", name_of(format_.compression), name_of(form)));
+      refuse(fmt::format("is compressed twice, by {} and {}: unpack it once", name_of(format_.compression),
+                         name_of(form)));
   }
   if (!format_.refusal.empty()) refuse(format_.refusal);
   if (format_.encoding != TextEncoding::utf8) utf16_.emplace(format_.encoding == TextEncoding::utf16_be);

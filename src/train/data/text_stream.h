@@ -1,5 +1,5 @@
-// A text file as UTF-8, block by block: unpacked, its byte order mark dropped, UTF-16 decoded. Whether the bytes are valid
-// UTF-8 is for the reader to see, who knows documents and lines.
+// A text file as UTF-8, block by block: unpacked, its byte order mark dropped, UTF-16 decoded. Whether the bytes are
+// valid UTF-8 is for the reader to see, who knows documents and lines.
 #pragma once
 #include <cstdint>
 #include <filesystem>

@@ -62,8 +62,8 @@ class Tokenizer {
 // Tokens 0..255 are bytes, 256 eos, 257 bos, 258 pad: any text, lossless.
 std::unique_ptr<Tokenizer> byte_tokenizer();
 
-// A .model file. ConfigError when it can't be read, or when this build has no SentencePiece. `eos`: the end token's text
-// where it is not the model's own.
+// A .model file. ConfigError when it can't be read, or when this build has no SentencePiece. `eos`: the end token's
+// text where it is not the model's own.
 std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model, const std::string& eos = "");
 
 // A tokenizer.json or a folder that holds one, read by the Python package `tokenizers` in a child process. ConfigError

@@ -16,8 +16,8 @@ struct WeightedSpan {
 // Ordered and apart from each other; what none covers weighs 0. No spans: everything weighs 1.
 using WeightedSpans = std::vector<WeightedSpan>;
 
-// A token's weight: the greatest among the characters that it stands for, so that one across a border counts with the part
-// that is learned. A token that stands for none (a part of a character) has the weight at its place.
+// A token's weight: the greatest among the characters that it stands for, so that one across a border counts with the
+// part that is learned. A token that stands for none (a part of a character) has the weight at its place.
 float weight_of(const WeightedSpans& spans, ByteSpan token);
 
 }  // namespace trireme::train
