@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 
@@ -28,6 +29,9 @@ struct Options {
 // One line that is rewritten on a terminal; in a log a line every ten seconds, and one a phase where that took as long.
 class ProgressLines {
  public:
+  ~ProgressLines() {
+    if (is_open_) fmt::print(stderr, "\n");
+  }
   void show(const train::DataBuildProgress& p) {
     if (p.doing != doing_) {
       doing_ = p.doing;
@@ -44,6 +48,7 @@ class ProgressLines {
     if (p.bytes_total > 0 && p.bytes_done > 0)
       text += fmt::format(", {:.1f} %, {:.0f} s left", 100 * p.fraction(), p.seconds_left());
     fmt::print(stderr, "{}{}{}", on_terminal_ ? "\r\033[K" : "", text, on_terminal_ && !p.finished ? "" : "\n");
+    is_open_ = on_terminal_ && !p.finished;
     std::fflush(stderr);
   }
 
@@ -51,7 +56,22 @@ class ProgressLines {
   bool on_terminal_ = isatty(STDERR_FILENO);
   std::string doing_;
   double last_s_ = 0;
+  bool is_open_ = false;  // the line on the terminal
 };
+
+// The first signal asks for an end without half a file; the second ends the program at once.
+volatile std::sig_atomic_t stop_requested = 0;
+void request_stop(int) {
+  stop_requested = 1;
+  constexpr char text[] = "\ntrireme: stopping at the end of this document, no file is written (again: at once)\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, sizeof(text) - 1);
+}
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = request_stop;
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+}
 
 void check_given(const CLI::App& command, const Options& options) {
   const auto given = [&](const char* name) { return command.count(name) > 0; };
@@ -109,6 +129,8 @@ void run(const CLI::App& command, const Options& given) {
     tokenizer_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     build.tokenizer = training.model.string();
   }
+  catch_signals();
+  build.stopped = [] { return stop_requested != 0; };
   const auto result = train::build_dataset(build, show);
   const double total_s = tokenizer_s + result.seconds;
   if (options.json) {

@@ -7,6 +7,7 @@ import lzma
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -246,6 +247,25 @@ class DataInputs(Case):
         self.assertGreater(made["seconds"], made["tokenizer_seconds"])
         shown = self.trireme("a.txt", "--train-tokenizer", "t.model", "--vocab-size", 300, "--out", "out/d", "--documents", "line")
         self.assertRegex(shown.stdout, r"\d s: [\d.]+ s for the tokenizer, [\d.]+ s to tokenize")
+
+
+class DataStops(Case):
+    def test_a_signal_leaves_no_half_file(self):
+        process = subprocess.Popen([TRIREME, "data", "/dev/stdin", "--out", "out/d", "--documents", "line"], cwd=self.folder,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.stdin.close)
+        process.stdin.write(b"a document\n" * 200000)  # 2.2 MB, more than a pipe holds: it is reading
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.stderr.readline(), b"\n")
+        self.assertIn(b"stopping at the end of this document", process.stderr.readline())
+        try:
+            process.stdin.write(b"another\n" * 1000000)
+        except BrokenPipeError:
+            pass
+        self.assertIn(b"stopped by a signal: no file was written", process.communicate(timeout=120)[1])
+        self.assertEqual(process.returncode, 3)
+        self.assertEqual(list(self.folder.iterdir()), [])
 
 
 class HuggingFace(Case):

@@ -125,15 +125,21 @@ DataBuildResult build_dataset(const DataBuildOptions& options, const ShowProgres
       p.num_tokens = train.num_tokens() + (valid ? valid->num_tokens() : 0);
     });
   };
+  const auto check_stopped = [&] {
+    if (options.stopped && options.stopped())
+      throw RuntimeFailure({.operation = "tokenize", .reason = "stopped by a signal: no file was written"});
+  };
   for (const fs::path& file : inputs.files) {
     bytes_of_file = 0;
     for_each_document(
         file, options.documents,
         [&](const Document& document) {
+          check_stopped();
           batch.add(document);
           if (batch.is_full()) encode();
         },
         [&](std::int64_t bytes) {
+          check_stopped();
           bytes_of_file = bytes;
           report.update([&](DataBuildProgress& p) { p.bytes_done = bytes_of_done_files + bytes; });
         },
@@ -142,6 +148,7 @@ DataBuildResult build_dataset(const DataBuildOptions& options, const ShowProgres
   }
   bytes_of_file = 0;
   encode();
+  check_stopped();
 
   const std::int64_t num_documents = train.num_documents() + (valid ? valid->num_documents() : 0);
   const std::string skipped = result.skipped.count > 0 ? fmt::format(", {} bad ones were skipped (the first: {})",

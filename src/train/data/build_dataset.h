@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct DataBuildOptions {
   std::uint64_t seed = 1;        // of that choice
   bool append_eos = true;
   bool prepend_bos = false;
+  std::function<bool()> stopped;  // asked after each document and block of text: true ends the work (RuntimeFailure)
 };
 
 struct DataBuildResult {

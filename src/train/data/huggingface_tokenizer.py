@@ -13,6 +13,7 @@ if sys.path and sys.path[0] == "":
 
 import json
 import os
+import signal
 from array import array
 
 USUAL = {
@@ -149,7 +150,8 @@ def main():
             answer({"error": f"{type(error).__name__}: {error}", "kind": "request"})
 
 
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to trireme too, which then ends this
 try:
     main()
-except (BrokenPipeError, KeyboardInterrupt):
+except BrokenPipeError:
     pass
