@@ -144,6 +144,10 @@ void run(const CLI::App& command, const Options& given) {
   }
   print_side(build.output_prefix + "_train", result.train);
   if (result.valid.num_documents > 0) print_side(build.output_prefix + "_valid", result.valid);
+  if (std::error_code ignored;
+      result.valid.num_documents == 0 && std::filesystem::exists(build.output_prefix + "_valid.idx", ignored))
+    fmt::print("{0}_valid: files of before, which are left as they are and may be of another tokenizer\n",
+               build.output_prefix);
   if (result.skipped.count > 0) {
     fmt::print("{} bad documents were skipped:\n", result.skipped.count);
     for (const std::string& why : result.skipped.first) fmt::print("  {}\n", why);

@@ -240,6 +240,12 @@ class DataInputs(Case):
         self.refused("c.zip", "--skip-bad", says=["0 documents were found, 1 bad ones were skipped", "c.zip: is a zip archive"],
                      out="other/d")
 
+    def test_validation_files_of_before_are_told(self):
+        self.write("a.txt", "".join(f"document {i}\n" for i in range(100)))
+        for fraction, told in ((0, False), (0.2, False), (0, True)):
+            shown = self.trireme("a.txt", "--documents", "line", "--out", "out/d", "--valid-fraction", fraction)
+            self.assertEqual("out/d_valid: files of before" in shown.stdout, told, shown.stdout)
+
     def test_the_tokenizers_training_counts_in_the_time(self):
         self.write("a.txt", "".join(f"a line of words {i * 37 % 101}\n" for i in range(3000)))
         made = self.build("a.txt", "--train-tokenizer", "new/t.model", "--vocab-size", 300)

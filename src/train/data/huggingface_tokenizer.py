@@ -83,8 +83,8 @@ class Service:
         folder = os.path.dirname(os.path.abspath(path))
         try:
             self.tokenizer = Tokenizer.from_file(path)
-        except Exception as error:  # the package raises Exception itself
-            raise Bad("file", f"not a tokenizer of Hugging Face: {error}")
+        except BaseException as error:  # the package raises Exception itself, and a panic of its is none
+            raise Bad("file", f"not a tokenizer of Hugging Face: {' '.join(str(error).split())}")
         # A file may say that texts are cut or filled up to a length, which is meant for other uses.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
@@ -146,8 +146,8 @@ def main():
             else:
                 text = service.tokenizer.decode(request["decode"], skip_special_tokens=True).encode("utf-8", "replace")
                 answer({"bytes": len(text)}, text)
-        except Exception as error:
-            answer({"error": f"{type(error).__name__}: {error}", "kind": "request"})
+        except BaseException as error:
+            answer({"error": f"{type(error).__name__}: {' '.join(str(error).split())}", "kind": "request"})
 
 
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to trireme too, which then ends this

@@ -24,8 +24,7 @@ struct SentencePieceTraining {
 // ConfigError where train_sentencepiece would refuse the options, before it reads anything.
 void check_sentencepiece_training(const SentencePieceTraining& options);
 
-// Lossless: no normalisation, spaces and line ends kept, unknown characters as bytes. Memory: about 20 times
-// sample_bytes.
+// Lossless: no normalisation, spaces and line ends kept, unknown characters as bytes.
 void train_sentencepiece(const SentencePieceTraining& options, const ShowProgress& show = {});
 
 }  // namespace trireme::train
