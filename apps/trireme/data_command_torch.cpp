@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/json_text.h"
 #include "train/data/build_dataset.h"
 #include "train/data/tokenizer.h"
 #include "trireme/commands.h"
@@ -43,7 +44,7 @@ void run(const Options& options) {
   }
   const auto result = train::build_dataset(build, show_progress);
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"train", result.train}, {"valid", result.valid}, {"seconds", result.seconds}}.dump());
+    fmt::print("{}\n", json_text(nlohmann::json{{"train", result.train}, {"valid", result.valid}, {"seconds", result.seconds}}));
     return;
   }
   const auto line = [&](const char* side, const train::DatasetMeta& meta) {
