@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "search/validation/calibration.h"
 #include "search/validation/calibration_report.h"
@@ -48,7 +49,7 @@ void calibrate_command(const Options& o, const Context& context) {
     calibration.profile.name = std::filesystem::path(o.out).stem().string();
     platform::save_stack_profile(calibration.profile, o.out);
   }
-  std::fputs(o.json ? (search::to_json(calibration, rows.prepared()).dump(1) + "\n").c_str()
+  std::fputs(o.json ? (json_text(search::to_json(calibration, rows.prepared()), 1) + "\n").c_str()
                     : search::to_text(calibration, rows.prepared()).c_str(),
              stdout);
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/json_text.h"
 #include "train/data/build_dataset.h"
 #include "train/data/input_format.h"
 #include "train/data/sentencepiece_training.h"
@@ -139,7 +140,7 @@ void run(const CLI::App& command, const Options& given) {
                              {"skipped", {{"count", result.skipped.count}, {"first", result.skipped.first}}},
                              {"tokenizer_seconds", tokenizer_s},
                              {"seconds", total_s}};
-    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out));
     return;
   }
   print_side(build.output_prefix + "_train", result.train);

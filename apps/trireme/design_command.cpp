@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/json_text.h"
 #include "model/flops.h"
 #include "model/parameters.h"
 #include "report/text_table.h"
@@ -190,7 +191,7 @@ void design_command(const Options& o, const Context& context) {
   const auto candidates =
       search::design(chosen.question, models, {.top = o.top, .threads = o.threads, .progress = progress});
   if (!o.csv.empty()) write_file_atomically(o.csv, design_csv(o, chosen, candidates));
-  std::fputs((o.json ? design_json(o, chosen, candidates).dump(1) + "\n" : design_text(o, chosen, candidates)).c_str(),
+  std::fputs((o.json ? json_text(design_json(o, chosen, candidates), 1) + "\n" : design_text(o, chosen, candidates)).c_str(),
              stdout);
 }
 

@@ -62,7 +62,9 @@ std::string answer_html(const LayoutAnswer& a) {
                             .text = answer_text(a, true),
                             .plan = a.simulated->plan,
                             .predicted = prediction_of(a),
-                            .measured = {}});
+                            .measured = {},
+                            .facts = report::plan_facts(&a.chosen.question.base.model, a.simulated->plan, prediction_of(a),
+                                                        report::now_text())});
 }
 
 }  // namespace trireme::apps

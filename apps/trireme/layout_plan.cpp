@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/json_text.h"
 #include "trireme/found_run.h"
 #include "trireme/layout_report.h"
 #include "trireme/published_figures.h"
@@ -33,7 +34,7 @@ void plan_question(const LayoutPlanOptions& o, const ChosenQuestion& chosen) {
   if (!o.csv.empty()) write_file_atomically(o.csv, answer_csv(result));
   if (!o.trace.empty()) write_file_atomically(o.trace, answer_trace(answer));
   if (!o.html.empty()) write_file_atomically(o.html, answer_html(answer));
-  std::fputs((o.json ? answer_json(answer, o.explain).dump(1) + "\n" : answer_text(answer, o.explain)).c_str(), stdout);
+  std::fputs((o.json ? json_text(answer_json(answer, o.explain), 1) + "\n" : answer_text(answer, o.explain)).c_str(), stdout);
   if (o.out.empty()) return;
   if (!answer.feasible())
     throw ConfigError({.key = "--out", .value = o.out, .allowed = "no layout fits: there is none to write"});

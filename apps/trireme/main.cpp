@@ -1,12 +1,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <system_error>
 
 #include <unistd.h>
 
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "trireme/commands.h"
 
 extern char** environ;
@@ -60,7 +62,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    std::fprintf(stderr, "trireme: error: %s (see --help)\n", e.what());
+    std::fprintf(stderr, "trireme: error: %s (see --help)\n", printable(e.what()).c_str());
     return exit_bad_input;
   } catch (const ConfigError& e) {
     std::fprintf(stderr, "trireme: error: %s\n", e.what());
@@ -70,10 +72,13 @@ int main(int argc, char** argv) {
     return exit_runtime_failure;
   } catch (const std::system_error& e) {
     const bool bad_input = is_bad_path(e.code());
-    std::fprintf(stderr, "trireme: %s: %s\n", bad_input ? "error" : "failed", e.what());
+    std::fprintf(stderr, "trireme: %s: %s\n", bad_input ? "error" : "failed", printable(e.what()).c_str());
     return bad_input ? exit_bad_input : exit_runtime_failure;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "trireme: failed: out of memory\n");
+    return exit_runtime_failure;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "trireme: internal error: %s\n", e.what());
+    std::fprintf(stderr, "trireme: internal error: %s\n", printable(e.what()).c_str());
     return exit_bug;
   }
 }

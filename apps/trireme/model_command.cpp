@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/json_text.h"
 #include "model/model_catalog.h"
 #include "report/model_report.h"
 #include "trireme/commands.h"
@@ -28,7 +29,7 @@ void list_models(const Options& o, const std::filesystem::path& folder) {
   if (o.json) {
     nlohmann::json list = nlohmann::json::object();
     for (const report::NamedModel& m : models) list[m.name] = report::model_json(m.spec, o.sequence_length);
-    std::fputs((list.dump(1) + "\n").c_str(), stdout);
+    std::fputs((json_text(list, 1) + "\n").c_str(), stdout);
   } else {
     std::fputs((o.markdown ? report::model_list_markdown(models, o.sequence_length)
                            : report::model_list_text(models, o.sequence_length))
@@ -42,7 +43,7 @@ void model_command(const Options& o, const Context& context) {
   if (o.name.empty()) return list_models(o, folder);
   const model::ModelSpec spec = model::find_model(o.name, folder, o.set);
   const std::string text =
-      o.json ? report::model_json(spec, o.sequence_length).dump(1) + "\n" : report::model_text(spec, o.sequence_length);
+      o.json ? json_text(report::model_json(spec, o.sequence_length), 1) + "\n" : report::model_text(spec, o.sequence_length);
   std::fputs(text.c_str(), stdout);
 }
 

@@ -53,7 +53,9 @@ void write_run_pages(const RunPlan& p, const platform::PlatformSpec& platform, c
     write_file_atomically(o.html, report::html_page({.title = p.run.name,
                                                      .text = report::plan_text(view_of(p, platform)),
                                                      .plan = p.plan,
-                                                     .predicted = prediction}));
+                                                     .predicted = prediction,
+                                                     .measured = {},
+                                                     .facts = report::plan_facts(&p.run.model, p.plan, prediction, report::now_text())}));
 }
 
 }  // namespace trireme::apps

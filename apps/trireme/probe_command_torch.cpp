@@ -13,6 +13,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "model/model_spec.h"
@@ -211,7 +212,7 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
   if (env.rank != 0) return;
   platform::save_platform(p, o.out);
   if (o.json)
-    std::fputs((nlohmann::json(p).dump(1) + "\n").c_str(), stdout);
+    std::fputs((json_text(nlohmann::json(p), 1) + "\n").c_str(), stdout);
   else
     std::fputs(fmt::format("{}: measured in {:.0f} s, written to {}\n", p.name,
                            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), o.out).c_str(), stdout);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/json_text.h"
 #include "report/html_page.h"
 #include "report/run_report.h"
 #include "report/trace.h"
@@ -34,6 +35,14 @@ bool is_of_before(const plan::Plan& plan, const model::ModelSpec& model) {
   return true;
 }
 
+// Whether run.toml plans what plan.json says: a price of one for the other would be of neither.
+bool is_plan_of(const plan::Plan& plan, plan::RunSpec run) {
+  run.layout.all_to_all = plan.all_to_all;
+  plan::Mesh mesh = plan::resolve_mesh(run, plan.mesh.world());
+  mesh.ranks_of_host = plan.mesh.ranks_of_host, mesh.hosts_per_group = plan.mesh.hosts_per_group;
+  return plan::make_training_plan(run, mesh) == plan;
+}
+
 // The run's prediction with the rows that its routers sent. 0 where that can't be told: an older run, a run without
 // experts, a platform file that has changed its name since.
 double repriced_step(const fs::path& folder, const report::RunReport& r) {
@@ -41,7 +50,7 @@ double repriced_step(const fs::path& folder, const report::RunReport& r) {
   if (!counted || !fs::exists(folder / "run.toml")) return 0;
   const plan::RunSpec run = plan::load_run(folder / "run.toml");
   const platform::PlatformSpec platform = choose_platform({}, run);
-  if (platform.name != r.prediction.platform || is_of_before(r.plan, run.model)) return 0;
+  if (platform.name != r.prediction.platform || is_of_before(r.plan, run.model) || !is_plan_of(r.plan, run)) return 0;
   return sim::predict(r.plan, run, platform, r.measured).prediction.step_s;
 }
 
@@ -57,9 +66,9 @@ void report_command(const Options& o) {
   if (!measured.empty()) groups.push_back({"measured", measured});
   write_file_atomically(trace, report::trace_json(r.plan, groups));
   write_file_atomically(html, report::html_page({.title = fs::weakly_canonical(folder).filename().string(), .text = text,
-                                                 .plan = r.plan, .predicted = r.prediction, .measured = measured, .report = &r}));
+                                                 .plan = r.plan, .predicted = r.prediction, .measured = measured, .report = &r, .facts = r.facts}));
   if (o.json) {
-    std::fputs((report::run_json(r).dump(1) + "\n").c_str(), stdout);
+    std::fputs((json_text(report::run_json(r), 1) + "\n").c_str(), stdout);
   } else {
     std::fputs(text.c_str(), stdout);
     std::fputs(fmt::format("\nPage: {}\nTrace (ui.perfetto.dev): {}\n", html.string(), trace.string()).c_str(), stdout);

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/json_text.h"
 #include "model/untrainable.h"
 #include "report/text_table.h"
 #include "search/layouts/layout_search.h"
@@ -113,7 +114,7 @@ void say_that_nothing_fits(const Candidates& candidates, const search::RunQuesti
     throw ConfigError({.key = "--out", .value = o.out, .allowed = "no layout fits: there is none to write"});
   if (o.output.json) {
     const json j = {{"feasible", false}, {"reasons", candidates.reasons}, {"search", {{"layouts", candidates.layouts}}}};
-    std::fputs((j.dump(1) + "\n").c_str(), stdout);
+    std::fputs((json_text(j, 1) + "\n").c_str(), stdout);
     return;
   }
   std::string text = fmt::format("No layout of {} ranks that trireme train executes fits.\n", q.num_ranks);
@@ -168,7 +169,7 @@ void plan_runnable(const search::RunQuestion& asked, const ChosenQuestion& chose
       of["ranks"] = f.ranks;
       j["fewer_ranks"].push_back(std::move(of));
     }
-    std::fputs((j.dump(1) + "\n").c_str(), stdout);
+    std::fputs((json_text(j, 1) + "\n").c_str(), stdout);
   } else {
     std::fputs(run_text(planned, platform.spec, o.output).c_str(), stdout);
     std::fputs(found_text(candidates, priced, fewer, o, seconds).c_str(), stdout);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "model/model_table.h"
 #include "search/validation/validation.h"
@@ -22,7 +23,7 @@ struct Options {
 };
 
 void print(const nlohmann::json& j) {
-  std::fputs((j.dump(1) + "\n").c_str(), stdout);
+  std::fputs((json_text(j, 1) + "\n").c_str(), stdout);
 }
 
 void validate_command(const Options& o, const Context& context) {

@@ -10,6 +10,7 @@
 
 #include "base/edit_distance.h"
 #include "base/errors.h"
+#include "base/key_aliases.h"
 #include "base/read_file.h"
 #include "base/utf8.h"
 
@@ -413,7 +414,8 @@ void ConfigTable::finish() const {
       (top ? top.get() : node_.get())->known_keys(known);
       // The table that the key stands in is no suggestion.
       std::erase_if(known, [&](const std::string& k) { return dotted(key).starts_with(k + "."); });
-      const std::string nearest = nearest_key(dotted(key), known);
+      std::string nearest = key_by_alias(dotted(key), known);
+      if (nearest.empty()) nearest = nearest_key(dotted(key), known);
       node_->error(key, show(value),
                    nearest.empty() ? "unknown key" : fmt::format("unknown key; did you mean {}?", nearest));
     }

@@ -1,5 +1,7 @@
 #include "base/errors.h"
 
+#include "base/printable.h"
+
 namespace trireme {
 namespace {
 
@@ -9,14 +11,14 @@ std::string text(const ConfigError::Detail& d) {
   if (!d.key.empty()) out += d.key;
   if (!d.value.empty()) out += fmt::format("{}{}", d.key.empty() ? "" : " = ", d.value);
   if (!d.allowed.empty()) out += fmt::format("{}{}", d.key.empty() && d.value.empty() ? "" : ": ", d.allowed);
-  return out;
+  return printable(out);
 }
 
 std::string text(const RuntimeFailure::Detail& d) {
   std::string out = d.rank >= 0 ? fmt::format("rank {}: {}", d.rank, d.reason) : d.reason;
   if (!d.operation.empty()) out += fmt::format(" [operation {}]", d.operation);
   if (!d.group.empty()) out += fmt::format(" [group {}]", d.group);
-  return out;
+  return printable(out);
 }
 
 }  // namespace

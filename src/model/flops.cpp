@@ -183,8 +183,9 @@ std::string to_text(const FlopConvention& convention, const ModelSpec& spec) {
 
 std::string gflop_per_token_text(const ModelSpec& spec, std::int64_t sequence_length,
                                  const FlopConvention& convention) {
-  return fmt::format("{:.1f} GFLOP/token (s {}; {})", flops_per_token(spec, sequence_length, convention).total() / 1e9,
-                     sequence_length, to_text(convention, spec));
+  const double giga = flops_per_token(spec, sequence_length, convention).total() / 1e9;
+  const std::string shown = giga < 0.1 ? fmt::format("{:.2g}", giga) : fmt::format("{:.1f}", giga);
+  return fmt::format("{} GFLOP/token (s {}; {})", shown, sequence_length, to_text(convention, spec));
 }
 
 }  // namespace trireme::model

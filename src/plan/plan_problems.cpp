@@ -120,6 +120,9 @@ void check_reductions(const Plan& plan, const StagePlan& stage, const std::strin
     if (reduced[a.bucket] >= 0) out.push_back(fmt::format("{}: bucket {} is reduced twice", where, a.bucket));
     reduced[a.bucket] = a.id;
   }
+  std::map<std::pair<int, Segment>, std::vector<int>> adders;  // by part: actions that add to its gradients
+  for (const Action& a : stage.actions)
+    if (adds_gradients(a.kind)) adders[{a.layer, a.segment}].push_back(a.id);
   std::set<std::tuple<bool, int, Segment>> held;
   for (std::size_t i = 0; i < stage.buckets.size(); ++i) {
     const Bucket& bucket = stage.buckets[i];
@@ -129,9 +132,10 @@ void check_reductions(const Plan& plan, const StagePlan& stage, const std::strin
       if (!held.insert({bucket.expert, part.layer, part.segment}).second)
         out.push_back(fmt::format("{}: {} of layer {} is in two buckets", where, model::name_of(part.segment), part.layer));
       if (reduced[i] < 0) continue;
-      for (const Action& a : stage.actions)
-        if (adds_gradients(a.kind) && a.layer == part.layer && a.segment == part.segment &&
-            !order.is_before(a, stage.actions[reduced[i]]))
+      const auto of_part = adders.find({part.layer, part.segment});
+      if (of_part == adders.end()) continue;
+      for (const int id : of_part->second)
+        if (const Action& a = stage.actions[id]; !order.is_before(a, stage.actions[reduced[i]]))
           out.push_back(fmt::format("{}: bucket {} is reduced before {} has added to it", where, i, describe(a)));
     }
   }
@@ -139,37 +143,42 @@ void check_reductions(const Plan& plan, const StagePlan& stage, const std::strin
 
 // Messages from one stage to a neighbour, and collectives that span stages, must be issued in the same order at both.
 void check_messages(const Plan& plan, std::vector<std::string>& out) {
-  // By micro-batch and the piece of the model that the message is for.
-  const auto list = [&](int stage, ActionKind kind, Pass pass, int peer) {
-    std::vector<std::pair<int, int>> found;
-    for (const Action& a : plan.stages[stage].actions) {
-      if (a.kind != kind || a.pass != pass || a.peer_stage != peer) continue;
-      const int piece = a.chunk < 0 ? -1 : piece_of(plan.schedule, stage, a.chunk);
-      const int step = kind == ActionKind::receive ? 0 : pass == Pass::forward ? 1 : -1;
-      found.push_back({a.mb, piece < 0 ? -1 : piece + step});
-    }
-    return found;
-  };
   const int stages = static_cast<int>(plan.stages.size());
-  for (int from = 0; from < stages; ++from)
-    for (int to = 0; to < stages; ++to)
-      for (const Pass pass : {Pass::forward, Pass::backward}) {
-        const auto sent = list(from, ActionKind::send, pass, to);
-        const auto received = list(to, ActionKind::receive, pass, from);
-        const std::size_t shorter = std::min(sent.size(), received.size());
-        for (std::size_t i = 0; i < shorter; ++i)
-          if (sent[i] != received[i]) {
-            const bool same_mb = sent[i].first == received[i].first;
-            out.push_back(same_mb ? fmt::format("message {} from stage {} to {} is for piece {} of the model, and one for piece "
-                                                "{} is awaited", i, from, to, sent[i].second, received[i].second)
-                                  : fmt::format("message {} from stage {} to {} is of micro-batch {}, and micro-batch {} is awaited",
-                                                i, from, to, sent[i].first, received[i].first));
-            break;
-          }
-        if (sent.size() != received.size())
-          out.push_back(fmt::format("stage {} sends {} {} messages to stage {}, which receives {}", from, sent.size(),
-                                    pass == Pass::forward ? "forward" : "backward", to, received.size()));
+  // From one stage to another, in one pass: by micro-batch and the piece of the model that the message is for.
+  struct Way {
+    std::vector<std::pair<int, int>> sent, received;
+  };
+  std::map<std::tuple<int, int, Pass>, Way> ways;
+  for (int stage = 0; stage < stages; ++stage)
+    for (const Action& a : plan.stages[stage].actions) {
+      const bool sends = a.kind == ActionKind::send;
+      if (!sends && a.kind != ActionKind::receive) continue;
+      if (a.peer_stage < 0 || a.peer_stage >= stages) {
+        out.push_back(fmt::format("stage {}: {} is with stage {}, of {}", stage, describe(a), a.peer_stage, stages));
+        continue;
       }
+      const int piece = a.chunk < 0 ? -1 : piece_of(plan.schedule, stage, a.chunk);
+      const int step = !sends ? 0 : a.pass == Pass::forward ? 1 : -1;
+      Way& way = sends ? ways[{stage, a.peer_stage, a.pass}] : ways[{a.peer_stage, stage, a.pass}];
+      (sends ? way.sent : way.received).push_back({a.mb, piece < 0 ? -1 : piece + step});
+    }
+  for (const auto& [key, way] : ways) {
+    const auto& [from, to, pass] = key;
+    const auto& [sent, received] = way;
+    const std::size_t shorter = std::min(sent.size(), received.size());
+    for (std::size_t i = 0; i < shorter; ++i)
+      if (sent[i] != received[i]) {
+        const bool same_mb = sent[i].first == received[i].first;
+        out.push_back(same_mb ? fmt::format("message {} from stage {} to {} is for piece {} of the model, and one for piece "
+                                            "{} is awaited", i, from, to, sent[i].second, received[i].second)
+                              : fmt::format("message {} from stage {} to {} is of micro-batch {}, and micro-batch {} is awaited",
+                                            i, from, to, sent[i].first, received[i].first));
+        break;
+      }
+    if (sent.size() != received.size())
+      out.push_back(fmt::format("stage {} sends {} {} messages to stage {}, which receives {}", from, sent.size(),
+                                pass == Pass::forward ? "forward" : "backward", to, received.size()));
+  }
   for (const GroupKind& kind : {world_group, embedding_group}) {
     std::vector<ActionKind> expected;
     int expected_of = -1;
@@ -194,6 +203,11 @@ std::vector<std::string> problems(const Plan& plan) {
   std::vector<std::string> out = problems(plan.schedule);
   if (static_cast<int>(plan.stages.size()) != plan.mesh.pp)
     out.push_back(fmt::format("{} stages for pp {}", plan.stages.size(), plan.mesh.pp));
+  else if (plan.schedule.num_stages != plan.mesh.pp)
+    out.push_back(fmt::format("a schedule of {} stages for pp {}", plan.schedule.num_stages, plan.mesh.pp));
+  // What follows goes by the schedule's stages and chunks.
+  if (!out.empty()) return out;
+  bool sound = true;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const std::string where = fmt::format("stage {}", s);
     const StagePlan& stage = plan.stages[s];
@@ -202,6 +216,14 @@ std::vector<std::string> problems(const Plan& plan) {
       const Action& a = stage.actions[i];
       if (a.id != static_cast<int>(i)) {
         out.push_back(fmt::format("{}: action {} stands at place {}", where, a.id, i));
+        numbered = false;
+      }
+      if (a.chunk >= plan.schedule.num_chunks || a.backward_chunk >= plan.schedule.num_chunks) {
+        out.push_back(fmt::format("{}: {} is of a chunk that there is not: a stage has {}", where, describe(a), plan.schedule.num_chunks));
+        sound = false;
+      }
+      if (a.bucket >= static_cast<int>(stage.buckets.size())) {
+        out.push_back(fmt::format("{}: {} names no bucket", where, describe(a)));
         numbered = false;
       }
       for (int wait : a.waits)
@@ -214,7 +236,7 @@ std::vector<std::string> problems(const Plan& plan) {
     check_buffers(stage, where, out);
     check_reductions(plan, stage, where, out);
   }
-  check_messages(plan, out);
+  if (sound) check_messages(plan, out);
   return out;
 }
 

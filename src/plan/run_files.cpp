@@ -9,6 +9,8 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "plan/file_checks.h"
+#include "plan/file_shape.h"
 
 namespace trireme::plan {
 
@@ -23,14 +25,32 @@ double median(std::vector<double> values) {
   return (values[middle] + *std::max_element(values.begin(), values.begin() + middle)) / 2;
 }
 
+// The library's words without its own name for the error: "[json.exception.out_of_range.403] key 'id' not found".
+std::string json_words(const nlohmann::json::exception& e) {
+  const std::string text = e.what();
+  const std::size_t end = text.find("] ");
+  return end == std::string::npos ? text : text.substr(end + 2);
+}
+
 template <class T>
-T read(const fs::path& path) {
+T read(const fs::path& path, const nlohmann::json& sample) {
+  const std::string name = path.string();
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw ConfigError({.file = path.string(), .allowed = "no such file: is this the folder of a run?"});
+  if (!in) throw ConfigError({.file = name, .allowed = "no such file: is this the folder of a run?"});
   try {
-    return nlohmann::json::parse(in).get<T>();
+    const auto j = nlohmann::json::parse(in);
+    check_shape(j, sample, name);
+    T value = j.get<T>();
+    check_words(j, value, name);
+    check(value, name);
+    return value;
   } catch (const nlohmann::json::exception& e) {
-    throw ConfigError({.file = path.string(), .allowed = fmt::format("not what a run writes: {}", e.what())});
+    throw ConfigError({.file = name, .allowed = fmt::format("not what a run writes: {}", json_words(e))});
+  } catch (const ConfigError& e) {
+    if (e.detail().file == name) throw;
+    ConfigError::Detail detail = e.detail();  // of the schedule in it
+    detail.file = name;
+    throw ConfigError(std::move(detail));
   }
 }
 
@@ -108,14 +128,14 @@ void write_measured(const fs::path& folder, const MeasuredRank& measured) {
   write(folder / "measured" / fmt::format("rank-{:05}.json", measured.rank), measured);
 }
 
-Plan read_plan(const fs::path& folder) { return read<Plan>(folder / "plan.json"); }
-Prediction read_prediction(const fs::path& folder) { return read<Prediction>(folder / "predicted.json"); }
+Plan read_plan(const fs::path& folder) { return read<Plan>(folder / "plan.json", sample_plan()); }
+Prediction read_prediction(const fs::path& folder) { return read<Prediction>(folder / "predicted.json", sample_prediction()); }
 
 std::vector<MeasuredRank> read_measured(const fs::path& folder) {
   std::vector<MeasuredRank> out;
   if (!fs::is_directory(folder / "measured")) return out;
   for (const auto& entry : fs::directory_iterator(folder / "measured"))
-    if (entry.path().extension() == ".json") out.push_back(read<MeasuredRank>(entry.path()));
+    if (entry.path().extension() == ".json") out.push_back(read<MeasuredRank>(entry.path(), sample_measured()));
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include "base/errors.h"
 #include "base/read_file.h"
+#include "base/utf8.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/layout_keys.h"
 #include "plan/pieces.h"
@@ -82,6 +83,9 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
   run.folder = table.has("folder") ? resolved_path(table, "folder", folder, table.string("folder"))
                                    : (folder / "runs" / run.name).lexically_normal();
   table.string_or("folder", "");
+  if (first_not_utf8(run.folder.string()) < run.folder.string().size())
+    throw ConfigError({.file = file_name, .key = "folder", .value = run.folder.string(),
+                       .allowed = "is not UTF-8, which the files of a run must be"});
   run.platform = resolved_path(table, "platform", folder, table.string_or("platform", ""));
   const auto origin = resolved_path(table, "model_origin", folder, table.string_or("model_origin", ""));
   if (run.model_origin.empty()) run.model_origin = origin;

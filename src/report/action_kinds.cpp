@@ -61,8 +61,9 @@ std::string compute_strip(const plan::StagePlan& stage, const std::vector<plan::
     const int sign = a.kind == ActionKind::forward ? 0
                      : a.kind == ActionKind::load_batch ? 3
                      : a.kind == ActionKind::optimizer || a.kind == ActionKind::gradient_norm ? 2 : 1;
-    const int first = std::clamp(static_cast<int>(spans[i].start_s / cell), 0, width - 1);
-    const int last = std::clamp(static_cast<int>(spans[i].end_s / cell), 0, width - 1);
+    // A span may lie far beyond the strip: measured ones are read from a file.
+    const auto column = [&](double s) { return static_cast<int>(std::clamp(s / cell, 0.0, width - 1.0)); };
+    const int first = column(spans[i].start_s), last = column(spans[i].end_s);
     for (int c = first; c <= last; ++c)
       filled[c][sign] += std::max(0.0, std::min(spans[i].end_s, (c + 1) * cell) - std::max(spans[i].start_s, c * cell));
   }

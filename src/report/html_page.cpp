@@ -6,7 +6,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+#include "base/printable.h"
 #include "report/action_kinds.h"
+#include "report/colours.h"
 
 namespace trireme::report {
 
@@ -36,9 +39,20 @@ std::string inside_script(const std::string& json) {
   return out;
 }
 
-void replace(std::string& text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  if (at != std::string::npos) text.replace(at, from.size(), to);
+// In one pass over the template: a title or a text that holds a mark is not looked at again.
+std::string filled(std::string_view page, const std::map<std::string_view, std::string>& marks) {
+  std::string out;
+  for (std::size_t at = 0; at < page.size();) {
+    std::size_t first = std::string_view::npos;
+    const std::pair<const std::string_view, std::string>* next = nullptr;
+    for (const auto& mark : marks)
+      if (const std::size_t found = page.find(mark.first, at); found < first) first = found, next = &mark;
+    out += page.substr(at, first - at);
+    if (!next) break;
+    out += next->second;
+    at = first + next->first.size();
+  }
+  return out;
 }
 
 double micro(double s) { return std::round(s * 1e8) / 1e2; }  // microseconds to two digits: short text
@@ -102,14 +116,13 @@ std::string html_page(const PageInput& in) {
     for (const plan::MemoryPoint& p : m.points) points.push_back({micro(p.time_s), p.bytes});
     memory.push_back({{"parts", parts}, {"points", points}});
   }
-  nlohmann::json data = {{"title", in.title}, {"text", in.text}, {"lanes", lanes.list}, {"ranks", ranks}, {"memory", memory},
+  nlohmann::json facts = nlohmann::json::array();
+  for (const Fact& f : in.facts) facts.push_back({f.what, f.value});
+  nlohmann::json data = {{"title", printable(in.title)}, {"facts", facts}, {"colours", colours_of(kinds.list)}, {"palette", palette()}, {"text", in.text}, {"lanes", lanes.list}, {"ranks", ranks}, {"memory", memory},
                          {"kinds", kinds.list}, {"names", names.list}, {"predicted_step_s", in.predicted.step_s},
                          {"all_ranks", all}, {"report", nullptr}};
   if (in.report) data["report"] = run_json(*in.report);
-  std::string page = page_template;
-  replace(page, "@TITLE@", escaped(in.title));
-  replace(page, "@DATA@", inside_script(data.dump()));
-  return page;
+  return filled(page_template, {{"@TITLE@", escaped(printable(in.title))}, {"@DATA@", inside_script(json_text(data))}});
 }
 
 }  // namespace trireme::report

@@ -6,6 +6,7 @@
 
 #include "plan/plan.h"
 #include "plan/run_files.h"
+#include "report/run_facts.h"
 #include "report/run_report.h"
 
 namespace trireme::report {
@@ -17,12 +18,14 @@ struct PageInput {
   const plan::Prediction& predicted;
   std::vector<plan::RankTimeline> measured;     // may be empty
   const RunReport* report = nullptr;            // tables and loss, where there was a run
+  std::vector<Fact> facts = {};                 // on top of the page
 };
 
 // At most 64 ranks are drawn: beyond that the first of each stage.
 std::string html_page(const PageInput& input);
 
-// The page around the data: style, layout and script; "@TITLE@" and "@DATA@" are replaced.
+// The page around the data: style, layout and script; "@TITLE@" and "@DATA@" are replaced, once
+// each: what is put in stays as it is, whatever a run is called.
 extern const char* const page_template;
 
 }  // namespace trireme::report

@@ -3,13 +3,45 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/json_text.h"
 
 namespace trireme::report {
+
+namespace {
+
+// One line's values. A number that was not finite is null in JSON: it is no point of a curve.
+class Line {
+ public:
+  Line(const nlohmann::json& object, std::string place) : object_(object), place_(std::move(place)) {}
+
+  std::optional<double> number(const char* key) const {
+    const auto found = object_.find(key);
+    if (found == object_.end() || found->is_null()) return {};
+    if (!found->is_number()) fail(key, *found, "expected a number");
+    return found->get<double>();
+  }
+  double step() const {
+    const auto found = object_.find("step");
+    if (found == object_.end()) throw ConfigError({.file = place_, .key = "step", .allowed = "is missing: a line tells of a step"});
+    if (!found->is_number_integer() || found->get<std::int64_t>() < 0) fail("step", *found, "expected a whole number of at least 0");
+    return found->get<double>();
+  }
+
+ private:
+  [[noreturn]] void fail(const char* key, const nlohmann::json& found, const char* allowed) const {
+    throw ConfigError({.file = place_, .key = key, .value = json_text(found).substr(0, 60), .allowed = allowed});
+  }
+  const nlohmann::json& object_;
+  std::string place_;
+};
+
+}  // namespace
 
 Metrics read_metrics(const std::filesystem::path& file) {
   Metrics out;
@@ -25,15 +57,15 @@ Metrics read_metrics(const std::filesystem::path& file) {
       throw ConfigError({.file = fmt::format("{}:{}", file.string(), number), .value = line.substr(0, 60),
                          .allowed = "one JSON object a line"});
     }
+    const Line values(j, fmt::format("{}:{}", file.string(), number));
     const auto take = [&](const char* key, std::map<double, double>& into) {
-      if (j.contains("step") && j.contains(key) && j["step"].is_number() && j[key].is_number())
-        into[j["step"].get<double>()] = j[key].get<double>();
+      if (const auto value = values.number(key)) into[values.step()] = *value;
     };
     take("loss", loss);
     take("eval_loss", valid);
     take("tokens_per_s", rate);
     take("measured_step_s", step_s);
-    if (j.contains("bigram_loss") && j["bigram_loss"].is_number()) out.bigram_loss = j["bigram_loss"].get<double>();
+    out.bigram_loss = values.number("bigram_loss").value_or(out.bigram_loss);
   }
   out.loss.assign(loss.begin(), loss.end());
   out.valid_loss.assign(valid.begin(), valid.end());

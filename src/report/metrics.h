@@ -17,8 +17,9 @@ struct Metrics {
   bool operator==(const Metrics&) const = default;
 };
 
-// Lines may have any keys; used are step, loss, eval_loss, tokens_per_s, measured_step_s, bigram_loss. A last line that is
-// cut (a killed run) is dropped; any other broken line is a ConfigError with its number. No file: empty.
+// Lines may have any keys; used are step, loss, eval_loss, tokens_per_s, measured_step_s, bigram_loss: numbers, or null where
+// one was not finite. A last line that is cut (a killed run) is dropped; any other broken line is a ConfigError with its
+// number and key. No file: empty.
 // A step that occurs again (after a resume) replaces the earlier one.
 Metrics read_metrics(const std::filesystem::path& file);
 

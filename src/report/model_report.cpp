@@ -46,8 +46,15 @@ std::vector<PartCounts> parts_of(const ModelSpec& spec, std::int64_t sequence_le
           {"head", p.head, f.head}};
 }
 
+// Billions, so that a column compares; of a small model thousands or millions, which are not 0.00 of a billion.
 std::string billions(std::int64_t count) {
-  return fmt::format("{:.2f} B", static_cast<double>(count) / 1e9);
+  return count < 100'000'000 ? show_count(static_cast<double>(count)) : fmt::format("{:.2f} B", static_cast<double>(count) / 1e9);
+}
+
+// A small model's are not 0.0 either.
+std::string gflop(double flops, int digits) {
+  const double value = flops / 1e9;
+  return value != 0 && value < 0.1 ? fmt::format("{:.2g}", value) : fmt::format("{:.{}f}", value, digits);
 }
 
 std::string experts_of(const ModelSpec& spec) {
@@ -85,7 +92,7 @@ std::vector<std::string> row_of(const NamedModel& m, std::int64_t sequence_lengt
           billions(counts.total),
           billions(counts.active),
           billions(counts.active_without_embedding),
-          fmt::format("{:.1f}", model::flops_per_token(m.spec, sequence_length, model::megatron_flops).total() / 1e9)};
+          gflop(model::flops_per_token(m.spec, sequence_length, model::megatron_flops).total(), 1)};
 }
 
 }  // namespace
@@ -137,7 +144,7 @@ std::string model_text(const ModelSpec& spec, std::int64_t sequence_length) {
     if (part.parameters == 0 && part.flops == 0) continue;
     const auto count = static_cast<double>(part.parameters);
     parts.add({part.key, show_count(count), fmt::format("{:.1f} %", 100 * count / parameters),
-               fmt::format("{:.2f}", part.flops / 1e9), fmt::format("{:.1f} %", 100 * part.flops / flops)});
+               gflop(part.flops, 2), fmt::format("{:.1f} %", 100 * part.flops / flops)});
   }
   out += parts.text() + "\n";
   for (const NamedConvention& c : conventions)

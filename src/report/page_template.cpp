@@ -20,13 +20,14 @@ canvas{width:100%;display:block;border:1px solid var(--line);border-radius:6px;c
 .legend{display:flex;flex-wrap:wrap;gap:4px 14px;margin:6px 0;font-size:12px;color:var(--soft)}.legend i{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;vertical-align:-1px}
 pre{background:var(--card);border:1px solid var(--line);border-radius:6px;padding:12px;overflow:auto;font-size:12px}
 .soft{color:var(--soft)}svg{display:block;max-width:100%}svg text{fill:var(--soft);font-size:11px}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:0 0 14px}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 .two{display:flex;flex-wrap:wrap;gap:32px}
 </style></head><body><main>
-<h1 id="title"></h1><div class="tiles" id="tiles"></div>
+<h1 id="title"></h1><dl id="facts"></dl><div class="tiles" id="tiles"></div>
 <h2>Timeline of a step</h2>
-<div class="soft">Each rank's lanes, and the phases of its dispatches and combines; predicted above measured. Wheel zooms, drag moves, double click shows all.</div>
+<div class="soft">Each rank's lanes, and the phases of its dispatches and combines; predicted above measured: pale is predicted, full colour is measured. Across: time from the step's start; down: ranks and their lanes. Wheel zooms, drag moves, double click shows all.</div>
 <div class="legend" id="legend"></div><canvas id="timeline"></canvas>
-<h2>Memory</h2><div id="memory"></div>
+<h2>Memory</h2><div class="soft">Bytes of each rank at its highest, across: predicted above, by what holds it; measured below.</div><div id="memory"></div>
 <div class="two"><div><h2 id="kinds_title"></h2><div id="kinds"></div></div><div><h2 id="segments_title"></h2><div id="segments"></div></div></div>
 <h2 id="phases_title"></h2><div id="phases"></div>
 <h2 id="ranks_title"></h2><div id="ranks"></div>
@@ -46,17 +47,14 @@ const number=x=>x==null?"-":x>=1000?Math.round(x).toLocaleString("en"):x.toFixed
 function el(tag,text,parent,cls){const e=document.createElement(tag);if(text!=null)e.textContent=text;if(cls)e.className=cls;if(parent)parent.append(e);return e}
 function table(parent,heading,rows){const t=el("table",null,parent),h=el("tr",null,t);heading.forEach(x=>el("th",x,h));
   rows.forEach(r=>{const tr=el("tr",null,t);r.forEach(x=>el("td",x,tr))})}
-$("title").textContent=D.title;$("text").textContent=D.text;
+$("title").textContent=D.title;D.facts.forEach(([what,value])=>{el("dt",what,$("facts"));el("dd",value,$("facts"))});$("text").textContent=D.text;
 const R=D.report;
 function tile(name,pair,show){const t=el("div",null,$("tiles"),"tile");el("span",name,t);el("b",show(pair.measured!=null?pair.measured:pair.predicted),t);
   el("span",pair.measured!=null?"predicted "+show(pair.predicted)+" ("+percent(pair.error)+")":"predicted",t)}
 if(R){tile("step",R.step_s,seconds);tile("tokens/s",R.tokens_per_s,number);tile("peak memory of a rank",R.peak_memory_bytes,bytes)}
 else{tile("step",{predicted:D.predicted_step_s},seconds);tile("peak memory of a rank",{predicted:Math.max(0,...D.ranks.map(r=>r.predicted_peak))},bytes)}
 
-// One colour a kind: forward blue, backward orange, messages green and violet, the rest grey.
-const hues={forward:[215,55],backward:[28,70],all_to_all:[150,45],send:[280,40],receive:[300,35],reduce:[345,50],optimizer:[50,70],gradient_norm:[60,45],load_batch:[190,25]};
-const colours=D.kinds.map((k,i)=>{const key=Object.keys(hues).find(p=>k.startsWith(p));const h=key?hues[key]:[210,8];
-  const same=D.kinds.filter(o=>key&&o.startsWith(key)),j=Math.max(0,same.indexOf(k));return "hsl("+h[0]+" "+h[1]+"% "+(38+((j*11)%33))+"%)"});
+const colours=D.colours;
 D.kinds.forEach((k,i)=>{const s=el("span",null,$("legend"));const c=el("i",null,s);c.style.background=colours[i];s.append(k)});
 
 // Rows of the timeline: for each rank and lane in use, predicted and measured.
@@ -98,13 +96,14 @@ const NS="http://www.w3.org/2000/svg";
 function svg(parent,w,h){const s=document.createElementNS(NS,"svg");s.setAttribute("viewBox","0 0 "+w+" "+h);s.setAttribute("width",w);s.setAttribute("height",h);parent.append(s);return s}
 function shape(s,tag,attributes,text){const e=document.createElementNS(NS,tag);for(const k in attributes)e.setAttribute(k,attributes[k]);if(text!=null)e.textContent=text;s.append(e);return e}
 (function(){const most=Math.max(1,...D.ranks.flatMap(r=>[r.predicted_peak,r.measured_peak||0])),h=34,s=svg($("memory"),1200,D.ranks.length*h+8);
-  const tones=["#5b7fa6","#4f9d7c","#8a7fc0","#c8964a","#9aa5b1","#b4667b"];
+  // A part has one colour on all stages.
+  const whats=[...new Set(D.memory.flatMap(m=>m.parts.map(p=>p[0])))],tone=what=>D.palette[whats.indexOf(what)%D.palette.length];
   D.ranks.forEach((r,i)=>{const y=i*h,k=850/most;shape(s,"text",{x:0,y:y+18},"rank "+r.rank+" (stage "+r.stage+")");let at=130;
-    D.memory[r.stage].parts.forEach(([what,b],j)=>{const e=shape(s,"rect",{x:at,y:y+4,width:Math.max(0,b*k),height:11,fill:tones[j%tones.length]});shape(e,"title",{},"predicted "+what+": "+bytes(b));at+=b*k});
+    D.memory[r.stage].parts.forEach(([what,b])=>{const e=shape(s,"rect",{x:at,y:y+4,width:Math.max(0,b*k),height:11,fill:tone(what)});shape(e,"title",{},"predicted "+what+": "+bytes(b));at+=b*k});
     shape(s,"text",{x:at+6,y:y+14},"predicted "+bytes(r.predicted_peak));
-    if(r.measured_peak!=null){const e=shape(s,"rect",{x:130,y:y+17,width:r.measured_peak*k,height:11,fill:css("--bar2")});shape(e,"title",{},"measured");
+    if(r.measured_peak!=null){const e=shape(s,"rect",{x:130,y:y+17,width:r.measured_peak*k,height:11,fill:css("--fg")});shape(e,"title",{},"measured");
       shape(s,"text",{x:130+r.measured_peak*k+6,y:y+27},"measured "+bytes(r.measured_peak))}});
-  const l=el("div",null,$("memory"),"legend");(D.memory[0]||{parts:[]}).parts.forEach(([what],j)=>{const t=el("span",null,l);const c=el("i",null,t);c.style.background=tones[j%tones.length];t.append(what)})})();
+  const l=el("div",null,$("memory"),"legend");whats.forEach(what=>{const t=el("span",null,l);const c=el("i",null,t);c.style.background=tone(what);t.append(what)})})();
 
 if(R){$("kinds_title").textContent="By action kind";$("segments_title").textContent="Compute by segment";$("ranks_title").textContent="By rank";
   const cells=k=>[k.kind,k.count,seconds(k.seconds.predicted),seconds(k.seconds.measured),percent(k.seconds.error)];
@@ -116,12 +115,13 @@ if(R){$("kinds_title").textContent="By action kind";$("segments_title").textCont
   table($("ranks"),["rank","stage","compute","measured","error","idle","measured","peak","measured","error"],R.ranks.map(k=>[k.rank,k.stage,
     seconds(k.compute_s.predicted),seconds(k.compute_s.measured),percent(k.compute_s.error),seconds(k.idle_s.predicted),seconds(k.idle_s.measured),
     bytes(k.peak_memory_bytes.predicted),bytes(k.peak_memory_bytes.measured),percent(k.peak_memory_bytes.error)]))}
-(function(){if(!R||!R.loss.training.length)return;$("loss_title").textContent="Loss";const w=1100,h=260,s=svg($("loss"),w,h),t=R.loss.training,v=R.loss.validation;
+(function(){if(!R||!R.loss.training.length)return;$("loss_title").textContent="Loss by step";const w=1100,h=260,s=svg($("loss"),w,h),t=R.loss.training,v=R.loss.validation;
   const xs=t.concat(v).map(p=>p[0]),ys=t.concat(v).map(p=>p[1]).concat(R.loss.bigram!=null?[R.loss.bigram]:[]);
   const x0=Math.min(...xs),x1=Math.max(...xs,x0+1),y0=Math.min(...ys),y1=Math.max(...ys,y0+1e-9);
-  const px=a=>50+(a-x0)/(x1-x0)*(w-70),py=a=>h-24-(a-y0)/(y1-y0)*(h-40);
+  const px=a=>50+(a-x0)/(x1-x0)*(w-70),py=a=>h-34-(a-y0)/(y1-y0)*(h-54);
   for(let i=0;i<=4;i++){const a=y0+(y1-y0)*i/4;shape(s,"line",{x1:50,x2:w-20,y1:py(a),y2:py(a),stroke:css("--line")});shape(s,"text",{x:8,y:py(a)+4},a.toFixed(2))}
-  for(let i=0;i<=6;i++){const a=x0+(x1-x0)*i/6;shape(s,"text",{x:px(a)-8,y:h-6},Math.round(a))}
+  for(let i=0;i<=6;i++){const a=x0+(x1-x0)*i/6;shape(s,"text",{x:px(a)-8,y:h-16},Math.round(a))}
+  shape(s,"text",{x:w/2,y:h-2},"step");shape(s,"text",{x:8,y:11},"loss (nats a token)");
   const path=p=>p.map((q,i)=>(i?"L":"M")+px(q[0]).toFixed(1)+" "+py(q[1]).toFixed(1)).join("");
   shape(s,"path",{d:path(t),fill:"none",stroke:css("--bar"),"stroke-width":1.4});
   if(v.length){shape(s,"path",{d:path(v),fill:"none",stroke:css("--bar2"),"stroke-width":2});v.forEach(q=>shape(s,"circle",{cx:px(q[0]),cy:py(q[1]),r:3,fill:css("--bar2")}))}

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/errors.h"
+#include "plan/file_checks.h"
 #include "report/action_kinds.h"
 
 namespace trireme::report {
@@ -48,25 +48,6 @@ class PhaseRows {
   std::map<std::tuple<std::string, std::string, std::string>, std::size_t> index_;
 };
 
-void check_fits(const RunReport& r, const std::filesystem::path& folder) {
-  for (const plan::MeasuredRank& m : r.measured) {
-    const auto fail = [&](std::string why) {
-      throw ConfigError({.file = (folder / "measured").string(), .key = fmt::format("rank {}", m.rank), .allowed = std::move(why)});
-    };
-    if (m.rank < 0 || m.rank >= r.plan.mesh.world()) fail(fmt::format("the plan has {} ranks", r.plan.mesh.world()));
-    const std::size_t actions = r.plan.stages[r.plan.mesh.pp_index(m.rank)].actions.size();
-    for (const plan::PhaseSpan& p : m.phases)
-      if (p.action < 0 || static_cast<std::size_t>(p.action) >= actions)
-        fail(fmt::format("a phase of action {} was measured, the plan has {} actions", p.action, actions));
-    if (m.spans.size() != actions)
-      fail(fmt::format("{} spans were measured, the plan has {} actions", m.spans.size(), actions));
-  }
-  const std::size_t world = r.plan.mesh.world();
-  if (r.prediction.ranks.size() != world)
-    throw ConfigError({.file = (folder / "predicted.json").string(), .key = "ranks", .value = fmt::format("{}", r.prediction.ranks.size()),
-                       .allowed = fmt::format("as many as the plan has: {}", world)});
-}
-
 double length(const plan::Span& s) { return s.end_s - s.start_s; }
 
 }  // namespace
@@ -91,7 +72,9 @@ std::vector<plan::RankTimeline> RunReport::measured_timelines() const {
 RunReport make_run_report(const std::filesystem::path& folder) {
   RunReport r{.plan = plan::read_plan(folder), .prediction = plan::read_prediction(folder),
               .measured = plan::read_measured(folder), .metrics = read_metrics(folder / "metrics.jsonl")};
-  check_fits(r, folder);
+  plan::check_fits(r.prediction, r.plan, (folder / "predicted.json").string());
+  plan::check_fits(r.measured, r.plan, (folder / "measured").string());
+  r.facts = run_facts(folder, r.plan, r.prediction);
   r.step_s.predicted = r.prediction.step_s;
   for (const plan::RankTimeline& t : r.prediction.ranks) {
     r.peak_bytes.predicted = std::max(r.peak_bytes.predicted, t.peak_memory_bytes);

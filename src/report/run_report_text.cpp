@@ -67,10 +67,7 @@ std::string strips_text(const RunReport& r) {
 }  // namespace
 
 std::string run_text(const RunReport& r) {
-  const plan::Mesh& mesh = r.plan.mesh;
-  std::string out = fmt::format("{} ({}), {}, {} micro-batches; platform {}{}\n\n", dense_degrees(mesh), expert_degrees(mesh),
-                                r.plan.schedule.name, r.plan.num_micro_batches, r.prediction.platform,
-                                r.prediction.platform_measured ? " (measured)" : " (not all measured)");
+  std::string out = facts_text(r.facts) + "\n";
   TextTable totals({"", "predicted", "measured", "error"});
   totals.add({"step", show_seconds(r.step_s.predicted), measured_text(r.step_s.measured, show_seconds),
               show_error(r.step_s.predicted, r.step_s.measured)});
@@ -147,7 +144,10 @@ nlohmann::json run_json(const RunReport& r) {
                      {"idle_s", pair(k.idle_s)}, {"peak_memory_bytes", pair(k.peak_bytes)}});
   nlohmann::json loss = {{"training", r.metrics.loss}, {"validation", r.metrics.valid_loss}, {"bigram", nullptr}};
   if (r.metrics.bigram_loss > 0) loss["bigram"] = r.metrics.bigram_loss;
-  return {{"mesh", r.plan.mesh},
+  nlohmann::json about = nlohmann::json::object();
+  for (const Fact& f : r.facts) about[f.what] = f.value;
+  return {{"about", about},
+          {"mesh", r.plan.mesh},
           {"schedule", r.plan.schedule.name},
           {"num_micro_batches", r.plan.num_micro_batches},
           {"platform", {{"name", r.prediction.platform}, {"measured", r.prediction.platform_measured}}},

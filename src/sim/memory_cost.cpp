@@ -14,23 +14,15 @@ using plan::BufferKind;
 
 StageParameters stage_parameters(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage) {
   StageParameters out;
-  bool embed = false, head = false;
-  for (const plan::Chunk& c : stage.chunks) {
-    embed = embed || c.embed;
-    head = head || c.head;
-  }
-  for (const auto& p : model::parameters(run.model)) {
-    bool here = false;
-    if (p.layer >= 0)
-      here = std::any_of(stage.chunks.begin(), stage.chunks.end(), [&](const plan::Chunk& c) {
-        return p.layer >= c.first_layer && p.layer < c.first_layer + c.num_layers;
-      });
-    else
-      here = p.segment == Segment::embed ? embed : head;
+  const bool embeds = std::any_of(stage.chunks.begin(), stage.chunks.end(), [](const plan::Chunk& c) { return c.embed; });
+  for (plan::Chunk c : stage.chunks) {
+    c.mtp = false;  // not trained yet
+    const model::ParameterParts parts = model::parameters_of(run.model, c);
+    out.dense += static_cast<double>(parts.total() - parts.routed_experts);
+    out.expert += static_cast<double>(parts.routed_experts) / mesh.ep;
     // A tied head has the embedding's matrix: its own copy where the embedding is on another stage.
-    if (run.model.tied_embeddings && p.name == "embed.weight") here = embed || head;
-    if (!here) continue;
-    (p.expert < 0 ? out.dense : out.expert) += static_cast<double>(p.count()) / (p.expert < 0 ? 1 : mesh.ep);
+    if (run.model.tied_embeddings && c.head && !c.embed && embeds)
+      out.dense -= static_cast<double>(model::table_parameters(run.model));
   }
   return out;
 }

@@ -152,7 +152,7 @@ TEST(ConfigTable, OverridesThatSayLessOrMoreThanOneKey) {
         << o;
   EXPECT_EQ(error("layout.pp=2\nsteps=4"), "--set: layout.pp = several lines: one KEY=VALUE each");
   EXPECT_THAT(error("steps=99999999999999999999"), ::testing::StartsWith("--set: steps = 99999999999999999999: not valid"));
-  EXPECT_EQ(error("name=\xff"), "--set: name=\xff: not UTF-8");
+  EXPECT_EQ(error("name=\xff"), "--set: name=\\xff: not UTF-8");
 }
 
 TEST(ConfigTable, GivenKeysReachIntoTables) {

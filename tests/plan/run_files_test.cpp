@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "plan/pipeline/gpipe.h"
 
 namespace trireme::plan {
 namespace {
@@ -59,6 +60,58 @@ TEST_F(RunFiles, NameTheFileThatIsMissingOrBroken) {
   } catch (const ConfigError& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr("predicted.json"));
   }
+}
+
+// A plan of one stage: a forward that fills a buffer and a backward that frees it.
+Plan plan_of_two_actions() {
+  Plan p{.mesh = {.pp = 1, .dp = 1}, .schedule = gpipe(1, 1), .num_micro_batches = 1};
+  StagePlan stage{.chunks = {{.num_layers = 1, .embed = true, .head = true, .mtp = true}}, .buffers = {{.kind = BufferKind::saved, .mb = 0}}};
+  stage.actions = {{.id = 0, .mb = 0, .chunk = 0, .allocates = {0}},
+                   {.id = 1, .kind = ActionKind::backward, .pass = Pass::backward, .mb = 0, .chunk = 0, .waits = {0}, .frees = {0}}};
+  p.stages = {stage};
+  return p;
+}
+
+// Each change to a good plan.json, and what of the one error names it.
+TEST_F(RunFiles, NameTheKeyThatIsNotWhatARunWrites) {
+  using nlohmann::json;
+  write_plan(folder_, plan_of_two_actions());
+  EXPECT_EQ(read_plan(folder_), plan_of_two_actions());
+  const json good = plan_of_two_actions();
+  const auto refused = [&](const char* pointer, const json& value, const char* told) {
+    json j = good;
+    j[json::json_pointer(pointer)] = value;
+    std::ofstream(folder_ / "plan.json") << j.dump();
+    try {
+      read_plan(folder_);
+      ADD_FAILURE() << pointer << " = " << value << " was read";
+    } catch (const ConfigError& e) {
+      EXPECT_THAT(e.what(), testing::HasSubstr("plan.json: "));
+      EXPECT_THAT(e.what(), testing::HasSubstr(told));
+    }
+  };
+  refused("/stages/0/actions/1/id", 1'000'000, "action 1000000 stands at place 1");
+  refused("/stages/0/actions/1/id", nullptr, "stages[0].actions[1].id = null: expected a whole number");
+  refused("/stages/0/actions/1/id", -1, "stages[0].actions[1].id = -1: must lie in");
+  refused("/stages/0/actions/1/id", 1.5, "stages[0].actions[1].id = 1.5: expected a whole number");
+  refused("/stages/0/actions/1/lane", "computer", "stages[0].actions[1].lane = \"computer\": is not a word");
+  refused("/stages/0/actions/1/waits", {7}, "waits for action 7");
+  refused("/stages/0/actions/1/frees", {7}, "names buffer 7, of 1");
+  refused("/stages/0/actions/1/chunk", 7, "is of a chunk that there is not");
+  refused("/stages/0/actions/0/kind", "reduce", "names no bucket");
+  refused("/stages/0/actions", json::object(), "stages[0].actions = object: expected an array");
+  refused("/stages/0/more", 1, "stages[0].more = 1: is none of the keys");
+  refused("/mesh/pp", 0, "mesh.pp = 0: must lie in");
+  refused("/mesh/dp", 1'000'000, "mesh.dp = 1000000: must lie in");
+  refused("/mesh/ranks_of_host", {2}, "mesh.ranks_of_host = 2: must add up to the 1 ranks");
+  refused("/schedule", "gpipe, 1 stages, 2000000000 micro-batches, 1 chunk\nstage 0 | F0 B0\n", "schedule = 2000000000 micro-batches");
+  refused("/schedule", "F0", "schedule line 1 = F0");
+}
+
+TEST_F(RunFiles, NameTheSpanThatEndsBeforeItStarts) {
+  write_measured(folder_, {.rank = 0, .spans = {{1, 2}, {3, 2}}});
+  EXPECT_THAT([&] { read_measured(folder_); },
+              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("rank-00000.json: spans[1].end_s = 2: must be at least start_s (3)")));
 }
 
 TEST(MeasuredSteps, TakesMediansAndTheTypicalStep) {

@@ -190,7 +190,7 @@ TEST_F(RunReportTest, RefusesMeasurementsOfAnotherPlan) {
     make_run_report(folder_);
     FAIL() << "accepted";
   } catch (const ConfigError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("5 spans were measured, the plan has 6 actions"));
+    EXPECT_THAT(e.what(), HasSubstr("rank 0: spans = 5: as many as the plan's stage has actions: 6"));
   }
 }
 
@@ -204,6 +204,19 @@ TEST_F(RunReportTest, NamesABrokenLineOfMetrics) {
   } catch (const ConfigError& e) {
     EXPECT_THAT(e.what(), HasSubstr("metrics.jsonl:2"));
   }
+}
+
+// A number that was not finite is null in JSON; another type is nobody's writing.
+TEST_F(RunReportTest, NamesTheLineAndKeyOfAMetricThatIsNoNumber) {
+  std::ofstream(folder_ / "metrics.jsonl") << "{\"step\": 1, \"loss\": null}\n{\"step\": 2, \"loss\": \"2.5\"}\n";
+  try {
+    read_metrics(folder_ / "metrics.jsonl");
+    FAIL() << "read";
+  } catch (const ConfigError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("metrics.jsonl:2: loss = \"2.5\": expected a number"));
+  }
+  std::ofstream(folder_ / "metrics.jsonl") << "{\"step\": -1, \"loss\": 2}\n";
+  EXPECT_THROW(read_metrics(folder_ / "metrics.jsonl"), ConfigError);
 }
 
 TEST_F(RunReportTest, AResumedStepReplacesTheEarlierOne) {
@@ -229,6 +242,43 @@ TEST_F(RunReportTest, TraceHasAProcessARankAndAThreadALane) {
   }
   EXPECT_EQ(processes, (std::set<int>{0, 1, 100000, 100001}));
   EXPECT_EQ(spans, 2 * (6 + 4));
+}
+
+// Names that are marks of the template, or would end its elements, stand on the page as they are.
+TEST_F(RunReportTest, ARunMayBeCalledAsTheTemplatesMarks) {
+  const RunReport r = make_run_report(folder_);
+  const std::string page = html_page({.title = "@DATA@", .text = "@TITLE@ </script>\x1b[2J\xff", .plan = r.plan, .predicted = r.prediction,
+                                      .measured = {}, .report = &r});
+  EXPECT_THAT(page, HasSubstr("<title>@DATA@</title>"));
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const auto begin = page.find(open) + open.size(), end = page.find("</script>", begin);
+  const auto data = nlohmann::json::parse(page.substr(begin, end - begin));
+  EXPECT_EQ(data["title"], "@DATA@");
+  EXPECT_THAT(data["text"].get<std::string>(), HasSubstr("@TITLE@ </script>"));
+}
+
+// What run it is of: docs/report.md's list. The fixture has no run.toml; its plan is of two ranks, its platform invented.
+TEST_F(RunReportTest, SaysOnTopOfWhatItIs) {
+  measure();
+  std::ofstream(folder_ / "run_info.json") << R"({"run": "3f2a", "sessions": [{"started": "2026-01-02T03:04:05Z", "version": "0.1.0"}]})";
+  const RunReport r = make_run_report(folder_);
+  const auto fact = [&](const std::string& what) {
+    for (const Fact& f : r.facts)
+      if (f.what == what) return f.value;
+    return std::string();
+  };
+  EXPECT_THAT(fact("layout"), HasSubstr("pp 2 x dp 1 (ep 1) = 2 ranks, gpipe, 1 micro-batches"));
+  EXPECT_EQ(fact("platform"), "invented, guessed, or not all measured");
+  EXPECT_EQ(fact("date"), "2026-01-02T03:04:05Z");
+  EXPECT_EQ(fact("run"), "3f2a");
+  EXPECT_THAT(run_text(r), HasSubstr("2026-01-02T03:04:05Z"));
+  EXPECT_EQ(run_json(r)["about"]["run"], "3f2a");
+  const std::string page = html_page({.title = "t", .text = "", .plan = r.plan, .predicted = r.prediction, .measured = r.measured_timelines(),
+                                      .report = &r, .facts = r.facts});
+  EXPECT_THAT(page, HasSubstr("2026-01-02T03:04:05Z"));
+  EXPECT_THAT(page, HasSubstr("pale is predicted"));
+  std::ofstream(folder_ / "run_info.json") << R"({"run": 3})";
+  EXPECT_THROW(make_run_report(folder_), ConfigError);
 }
 
 TEST_F(RunReportTest, PageHoldsEverythingAndNeedsNothing) {

@@ -8,13 +8,15 @@
 namespace trireme::plan {
 
 int Draft::add_buffer(Buffer buffer) {
+  const int index = static_cast<int>(buffers.size());
   buffers.push_back(buffer);
-  return static_cast<int>(buffers.size()) - 1;
+  first_of_key.try_emplace(key_of(buffer), index);
+  return index;
 }
 
 int Draft::find_buffer(const Buffer& buffer) const {
-  const auto at = std::find(buffers.begin(), buffers.end(), buffer);
-  return at == buffers.end() ? -1 : static_cast<int>(at - buffers.begin());
+  const auto at = first_of_key.find(key_of(buffer));
+  return at == first_of_key.end() ? -1 : at->second;
 }
 
 DraftAction Draft::make(Action action, int slot) {

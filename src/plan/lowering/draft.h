@@ -1,6 +1,8 @@
 // What the lowering passes hand on: one stage's actions in order, with the schedule slot that each belongs to. Ids are
 // unique but not yet places in the list; `finish` numbers them and derives the waits that follow from buffers.
 #pragma once
+#include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,8 +29,13 @@ struct Draft {
   int next_id = 0;
 
   int add_buffer(Buffer buffer);                 // its index
-  int find_buffer(const Buffer& buffer) const;   // -1 where there is none
+  int find_buffer(const Buffer& buffer) const;   // the first such; -1 where there is none
   DraftAction make(Action action, int slot);     // with a fresh id
+
+  // add_buffer's and find_buffer's: by all of a buffer's fields, since a stage has hundreds of thousands of them.
+  using BufferKey = std::tuple<BufferKind, Segment, bool, bool, int, int, int>;
+  static BufferKey key_of(const Buffer& b) { return {b.kind, b.segment, b.message, b.to_shared, b.mb, b.chunk, b.layer}; }
+  std::map<BufferKey, int> first_of_key;
 };
 
 // The stage and chunk that hold the pieces before and after each of a stage's chunks; {-1, -1}: there is none.
@@ -51,10 +58,17 @@ Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, c
 Draft add_expert_transfers(Draft draft, int ep);
 // Pass 3: boundaries and gradients between stages. A receive is posted while the slot before its own runs.
 Draft add_pipeline_transfers(Draft draft);
+// Elements that one rank of a stage holds, by the segment whose backward makes their gradient. Of the whole model, listed
+// once for all stages.
+struct PartElements {
+  double dense = 0, expert = 0;
+};
+using ElementsByPart = std::map<std::pair<int, Segment>, PartElements>;  // (layer, segment)
+ElementsByPart elements_by_part(const model::ModelSpec& model, const Mesh& mesh);
 // Pass 4: gradient buckets, filled in the order in which the last micro-batch's backward completes them, each reduced as
 // soon as it is full.
-Draft add_gradient_reduction(Draft draft, const model::ModelSpec& model, const Mesh& mesh, double bucket_bytes,
-                             int bytes_per_element);
+Draft add_gradient_reduction(Draft draft, const model::ModelSpec& model, const ElementsByPart& elements, const Mesh& mesh,
+                             double bucket_bytes, int bytes_per_element);
 // Pass 5: the token count before the first use of it, and norm, metrics and optimizer after all reductions.
 Draft add_step_ends(Draft draft, const model::ModelSpec& model, const Mesh& mesh);
 // Numbers the actions, and adds the waits for buffers that another lane fills.

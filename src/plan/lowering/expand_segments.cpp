@@ -8,11 +8,11 @@ namespace trireme::plan {
 
 namespace {
 
-// Slots of a micro-batch whose batch is still needed after this one.
-int last_slot_of(const std::vector<Slot>& row, int mb) {
-  for (int i = static_cast<int>(row.size()) - 1; i >= 0; --i)
-    if (row[i].mb == mb) return i;
-  return -1;
+// By micro-batch, the slot after which its batch is not needed any more.
+std::vector<int> last_slots(const std::vector<Slot>& row, int num_micro_batches) {
+  std::vector<int> out(static_cast<std::size_t>(num_micro_batches), -1);
+  for (std::size_t i = 0; i < row.size(); ++i) out.at(static_cast<std::size_t>(row[i].mb)) = static_cast<int>(i);
+  return out;
 }
 
 // The row without its no-ops: slots are numbered by what is left.
@@ -51,6 +51,7 @@ Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, c
     local_next.push_back(after.first == stage ? after.second : -1);
   }
 
+  const std::vector<int> last_slot = last_slots(row, schedule.num_micro_batches);
   // All batches first: the number of valid targets, which seeds every loss, counts all of them.
   std::vector<int> batch_buffer(schedule.num_micro_batches);
   for (int mb = 0; mb < schedule.num_micro_batches; ++mb) {
@@ -126,7 +127,7 @@ Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, c
         d.actions.push_back(d.make(std::move(a), slot));
       }
     }
-    if (last_slot_of(row, mb) == slot) d.actions.back().action.frees.push_back(batch_buffer[mb]);
+    if (last_slot[mb] == slot) d.actions.back().action.frees.push_back(batch_buffer[mb]);
   }
   return d;
 }

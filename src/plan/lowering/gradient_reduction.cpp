@@ -8,15 +8,8 @@
 
 namespace trireme::plan {
 
-namespace {
-
-struct Elements {
-  double dense = 0, expert = 0;
-};
-
-// Elements that one rank of the stage holds, by the segment whose backward makes their gradient.
-std::map<std::pair<int, Segment>, Elements> elements_by_part(const model::ModelSpec& model, const Mesh& mesh) {
-  std::map<std::pair<int, Segment>, Elements> out;
+ElementsByPart elements_by_part(const model::ModelSpec& model, const Mesh& mesh) {
+  ElementsByPart out;
   for (const auto& p : model::parameters(model)) {
     auto& e = out[{p.layer, p.segment}];
     if (p.expert < 0)
@@ -30,12 +23,9 @@ std::map<std::pair<int, Segment>, Elements> elements_by_part(const model::ModelS
   return out;
 }
 
-}  // namespace
-
-Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Mesh& mesh, double bucket_bytes,
-                             int bytes_per_element) {
+Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const ElementsByPart& elements, const Mesh& mesh,
+                             double bucket_bytes, int bytes_per_element) {
   if (d.forward_only) return d;
-  const auto elements = elements_by_part(model, mesh);
   const bool first = std::any_of(d.chunks.begin(), d.chunks.end(), [](const Chunk& c) { return c.embed; });
   const bool last = std::any_of(d.chunks.begin(), d.chunks.end(), [](const Chunk& c) { return c.head; });
   const bool both_ends = first && last;

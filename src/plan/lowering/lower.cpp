@@ -41,11 +41,12 @@ Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
   const auto pieces = layers_of_pieces(layout, run.model.num_layers);
   const auto chunks = chunks_of_stages(plan.schedule, pieces);
   plan.schedule = without_pieces_of_nothing(std::move(plan.schedule), pieces);
+  const ElementsByPart elements = plan.schedule.forward_only ? ElementsByPart() : elements_by_part(run.model, mesh);
   for (int stage = 0; stage < mesh.pp; ++stage) {
     Draft d = expand_segments(run.model, plan.schedule, chunks[stage], stage);
     d = add_expert_transfers(std::move(d), run.model.num_moe_layers() > 0 ? mesh.ep : 1);
     d = add_pipeline_transfers(std::move(d));
-    d = add_gradient_reduction(std::move(d), run.model, mesh, run.layout.bucket_MiB * MiB,
+    d = add_gradient_reduction(std::move(d), run.model, elements, mesh, run.layout.bucket_MiB * MiB,
                                size_of(accumulate_dtype(run.device.dtype)));
     d = add_step_ends(std::move(d), run.model, mesh);
     plan.stages.push_back(finish(std::move(d)));

@@ -2,13 +2,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
+
 namespace trireme::plan {
 
 std::filesystem::path resolved_path(const ConfigTable& table, const char* key, const std::filesystem::path& folder,
                                     const std::string& path) {
   if (path.empty()) return {};
   const auto base = table.overridden(key) ? std::filesystem::current_path() : folder;
-  return (std::filesystem::absolute(base) / path).lexically_normal();
+  const auto out = (std::filesystem::absolute(base) / path).lexically_normal();
+  if (first_not_utf8(out.string()) < out.string().size()) table.fail(key, "is not UTF-8, which the files of a run must be");
+  return out;
 }
 
 TomlText& TomlText::line(const char* key, const std::string& value) {

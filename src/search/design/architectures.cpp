@@ -49,7 +49,8 @@ bool within(double value, double wanted, double tolerance) {
   return wanted <= 0 || std::abs(value / wanted - 1) <= tolerance;
 }
 
-// The width of experts at which the budget's leading figure is met; counts are linear in it.
+// The width of experts at which the budget's leading figure is met; counts are linear in it. 0 where that is narrower than
+// an eighth of the hidden size, or wider than twice it: such experts nobody trains.
 int expert_width(Shape shape, const DesignBudget& b, const DesignSpace& space) {
   const bool by_flops = b.total <= 0;
   const auto figure = [&](int width) {
@@ -59,7 +60,10 @@ int expert_width(Shape shape, const DesignBudget& b, const DesignSpace& space) {
   };
   const double at_one = figure(128), slope = (figure(256) - at_one) / 128;
   const double wanted = by_flops ? b.flops_per_token : b.total;
-  return static_cast<int>(std::lround((128 + (wanted - at_one) / slope) / 128)) * 128;
+  // A budget may be any number: the range is looked at before the width is an integer.
+  const double width = std::round((128 + (wanted - at_one) / slope) / 128) * 128;
+  const auto narrowest = static_cast<double>(shape.hidden / 8), widest = 2.0 * shape.hidden;
+  return width >= narrowest && width <= widest ? static_cast<int>(width) : 0;
 }
 
 }  // namespace
@@ -101,9 +105,7 @@ std::vector<model::ModelSpec> architectures(const DesignBudget& b, const DesignS
                       .shared = shared,
                       .attention = attention};
               s.expert_ffn = expert_width(s, b, space);
-              // Narrower experts than an eighth of the hidden size, or wider ones than twice it, are none that anybody
-              // trains.
-              if (s.expert_ffn < hidden / 8 || s.expert_ffn > 2 * hidden) continue;
+              if (s.expert_ffn == 0) continue;
               const Counts c = count(s, space, b.flops_per_token > 0);
               if (within(c.total, b.total, b.tolerance) && within(c.active, b.active, b.tolerance) &&
                   within(c.flops, b.flops_per_token, b.tolerance))
