@@ -8,6 +8,7 @@
 #include "base/read_file.h"
 #include "base/utf8.h"
 #include "plan/all_to_all/generators.h"
+#include "plan/frozen_parameters.h"
 #include "plan/layout_keys.h"
 #include "plan/pieces.h"
 #include "plan/run_file/tables.h"
@@ -48,6 +49,8 @@ void check(const RunSpec& run, const ConfigTable& table) {
                            l.dp > 0 ? fmt::format(" times layout.dp ({})", l.dp) : ""));
   if (run.train.eval_sequences > 0 && run.data.valid.empty())
     table.fail("data.valid", "is missing: train.eval_sequences asks for evaluation");
+  if (const std::string why = FrozenParameters(run.train.freeze).problem(run.model); !why.empty())
+    table.fail("train.freeze", why);
 }
 
 }  // namespace

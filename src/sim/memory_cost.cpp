@@ -4,6 +4,7 @@
 
 #include "model/parameter_parts.h"
 #include "model/parameters.h"
+#include "plan/frozen_parameters.h"
 
 namespace trireme::sim {
 
@@ -27,31 +28,53 @@ StageParameters stage_parameters(const plan::RunSpec& run, const plan::Mesh& mes
   return out;
 }
 
+StageParameters trained_parameters(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage) {
+  StageParameters out = stage_parameters(run, mesh, stage);
+  const plan::FrozenParameters frozen(run.train.freeze);
+  if (frozen.empty()) return out;
+  const auto has = [&](auto what) { return std::any_of(stage.chunks.begin(), stage.chunks.end(), what); };
+  const bool embed = has([](const plan::Chunk& c) { return c.embed; }), head = has([](const plan::Chunk& c) { return c.head; });
+  for (const auto& p : model::parameters(run.model)) {
+    const bool in_layers = p.layer >= 0 && has([&](const plan::Chunk& c) {
+                             return p.layer >= c.first_layer && p.layer < c.first_layer + c.num_layers;
+                           });
+    const bool in_embed = p.layer < 0 && p.segment == Segment::embed && (embed || (run.model.tied_embeddings && head));
+    const bool in_head = p.layer < 0 && p.segment != Segment::embed && head;
+    if (!(in_layers || in_embed || in_head) || !frozen.has(p.name)) continue;
+    (p.expert < 0 ? out.dense : out.expert) -= static_cast<double>(p.count()) / (p.expert < 0 ? 1 : mesh.ep);
+  }
+  return out;
+}
+
 std::vector<plan::MemoryPart> constant_parts(const plan::RunSpec& run, const plan::Mesh& mesh,
                                              const plan::StagePlan& stage) {
   const double elements = stage_parameters(run, mesh, stage).total();
   const double value = size_of(run.device.dtype), wide = size_of(accumulate_dtype(run.device.dtype));
   std::vector<plan::MemoryPart> out = {{"values", elements * value}};
   if (stage.buckets.empty()) return out;
+  const double trained = trained_parameters(run, mesh, stage).total();
   out.push_back({"gradients", elements * wide});
-  if (value != wide) out.push_back({"master weights", elements * wide});
-  out.push_back({"moments", 2 * elements * wide});
+  if (value != wide) out.push_back({"master weights", trained * wide});
+  out.push_back({"moments", 2 * trained * wide});
   return out;
 }
 
 double checkpoint_copy_bytes(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage) {
-  double elements = stage_parameters(run, mesh, stage).total();
+  double elements = stage_parameters(run, mesh, stage).total(), trained = trained_parameters(run, mesh, stage).total();
   const bool embed = std::any_of(stage.chunks.begin(), stage.chunks.end(), [](const plan::Chunk& c) { return c.embed; });
   const bool head = std::any_of(stage.chunks.begin(), stage.chunks.end(), [](const plan::Chunk& c) { return c.head; });
-  if (run.model.tied_embeddings && head && !embed)
-    elements -= static_cast<double>(model::table_parameters(run.model));
+  if (run.model.tied_embeddings && head && !embed) {
+    const double table = static_cast<double>(model::table_parameters(run.model));
+    elements -= table;
+    if (!plan::FrozenParameters(run.train.freeze).has("embed.weight")) trained -= table;
+  }
   const double value = size_of(run.device.dtype), wide = size_of(accumulate_dtype(run.device.dtype));
   double biases = 0;
   if (run.model.moe.router.selection_bias)
     for (const plan::Chunk& c : stage.chunks)
       for (int layer = c.first_layer; layer < c.first_layer + c.num_layers; ++layer)
         if (run.model.is_moe(layer)) biases += 4.0 * run.model.moe.num_experts;  // float32
-  return elements * (value + 2 * wide + (value != wide ? wide : 0)) + biases;
+  return elements * value + trained * (2 * wide + (value != wide ? wide : 0)) + biases;
 }
 
 bool runs_fused(const plan::RunSpec& run) {

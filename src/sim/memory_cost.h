@@ -15,9 +15,12 @@ struct StageParameters {
   double total() const { return dense + expert; }
 };
 StageParameters stage_parameters(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage);
+// Without those that train.freeze names: what has optimizer state and is updated.
+StageParameters trained_parameters(const plan::RunSpec& run, const plan::Mesh& mesh, const plan::StagePlan& stage);
 
-// Values (dtype), gradients and both moments (max(float32, dtype)); masters where dtype is smaller than that. A
-// forward-only plan holds values alone.
+// Values (dtype), gradients and both moments (max(float32, dtype)); masters where dtype is smaller than that. Frozen
+// parameters have gradients, which are summed and not used, but no moments or masters. A forward-only plan holds values
+// alone.
 std::vector<plan::MemoryPart> constant_parts(const plan::RunSpec& run, const plan::Mesh& mesh,
                                              const plan::StagePlan& stage);
 

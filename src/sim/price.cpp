@@ -140,10 +140,10 @@ class Pricer {
       }
       case ActionKind::all_to_all: return exchange(a, s, parts);
       case ActionKind::gradient_norm:
-        return memory("gradients", platform::MemoryUse::optimizer, stage_parameters(run_, plan_.mesh, stage).total() * wide, 1);
+        return memory("gradients", platform::MemoryUse::optimizer, trained_parameters(run_, plan_.mesh, stage).total() * wide, 1);
       case ActionKind::optimizer: {
         // Reads gradient, master and both moments, writes all but the gradient; the value too where it is not the master.
-        const double elements = stage_parameters(run_, plan_.mesh, stage).total();
+        const double elements = trained_parameters(run_, plan_.mesh, stage).total();
         return memory("AdamW", platform::MemoryUse::optimizer, elements * (7 * wide + (size == wide ? 0 : size)), 1);
       }
       default: return one({"", 0, "nothing"});

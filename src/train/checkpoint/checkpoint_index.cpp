@@ -49,7 +49,7 @@ CheckpointIndex index_rank_files(const std::filesystem::path& folder, std::int64
   return index;
 }
 
-void check_complete(const CheckpointIndex& index, const model::ModelSpec& model) {
+void check_complete(const CheckpointIndex& index, const model::ModelSpec& model, const plan::FrozenParameters& frozen) {
   std::set<std::string> optimizer_kinds;  // "optimizer.exp_avg."
   const std::string of_optimizer = "optimizer.";
   for (const auto& [name, entry] : index.tensors) {
@@ -57,7 +57,9 @@ void check_complete(const CheckpointIndex& index, const model::ModelSpec& model)
   }
   optimizer_kinds.insert("");
   for (const model::ParameterSpec& parameter : model::parameters(model)) {
+    const bool is_frozen = !frozen.empty() && frozen.has(parameter.name);
     for (const std::string& kind : optimizer_kinds) {
+      if (is_frozen && !kind.empty()) continue;
       const auto found = index.tensors.find(kind + parameter.name);
       if (found == index.tensors.end())
         fail_commit(fmt::format("{}{} is missing: no rank owns it", kind, parameter.name));

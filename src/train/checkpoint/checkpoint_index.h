@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/model_spec.h"
+#include "plan/frozen_parameters.h"
 #include "train/checkpoint/named_tensor.h"
 
 namespace trireme::train {
@@ -30,8 +31,9 @@ std::map<std::string, std::string> rank_file_metadata(std::int64_t step, const s
 CheckpointIndex index_rank_files(const std::filesystem::path& folder, std::int64_t step, int num_ranks);
 
 // RuntimeFailure naming the first parameter of the model that is missing or has another shape, and the first one whose
-// optimizer state is missing where others have it: a checkpoint that could not be loaded is never committed.
-void check_complete(const CheckpointIndex& index, const model::ModelSpec& model);
+// optimizer state is missing where others have it and it is not frozen: a checkpoint that could not be loaded is never
+// committed.
+void check_complete(const CheckpointIndex& index, const model::ModelSpec& model, const plan::FrozenParameters& frozen = {});
 
 std::string to_json_text(const CheckpointIndex& index);
 // ConfigError with the file for anything malformed.

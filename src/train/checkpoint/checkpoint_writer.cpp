@@ -75,7 +75,7 @@ void CheckpointWriter::State::write_own(std::int64_t step, const std::vector<Nam
 void CheckpointWriter::State::commit(std::int64_t step, const nlohmann::json& state) const {
   const fs::path folder = unfinished_path(options.folder, step);
   const CheckpointIndex index = index_rank_files(folder, step, options.num_ranks);
-  check_complete(index, options.model);
+  check_complete(index, options.model, options.frozen);
   write_file_atomically(folder / model_file, model::to_toml(options.model));
   write_file_atomically(folder / state_file, state.dump(1) + "\n");
   write_file_atomically(folder / index_file, to_json_text(index));
@@ -162,6 +162,11 @@ void CheckpointWriter::check() {
 void CheckpointWriter::finish() {
   state_->wait();
   check();
+}
+
+void CheckpointWriter::went_back() {
+  finish();
+  state_->last_step = -1;
 }
 
 std::int64_t CheckpointWriter::last_step() const {

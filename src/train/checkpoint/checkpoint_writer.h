@@ -22,6 +22,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "model/model_spec.h"
+#include "plan/frozen_parameters.h"
 #include "train/checkpoint/commit_barrier.h"
 #include "train/checkpoint/named_tensor.h"
 
@@ -34,6 +35,7 @@ struct CheckpointWriterOptions {
   int keep = 2;              // newest complete checkpoints that stay; 0: all
   bool asynchronous = true;  // false: save() returns when the checkpoint is complete, and copies nothing
   model::ModelSpec model;    // goes into model.toml, and the checkpoint must hold all of its parameters
+  plan::FrozenParameters frozen;  // of which it holds no optimizer state
 };
 
 class CheckpointWriter {
@@ -56,6 +58,9 @@ class CheckpointWriter {
   void check();
   // Waits for the save under way, then check().
   void finish();
+
+  // The run went back to an earlier step: later ones are saved again when it comes to them. No save is under way.
+  void went_back();
 
   std::int64_t last_step() const;       // of the last complete checkpoint that this writer saved; -1: none
   std::int64_t snapshot_bytes() const;  // host memory held by the save under way

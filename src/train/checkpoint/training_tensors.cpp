@@ -1,12 +1,22 @@
 #include "train/checkpoint/training_tensors.h"
 
+#include <array>
 #include <functional>
+#include <set>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/errors.h"
+#include "train/checkpoint/checkpoint_folder.h"
 
 namespace trireme::train {
 namespace {
+
+std::array<std::string, 3> optimizer_names(const std::string& parameter) {
+  return {"optimizer.exp_avg." + parameter, "optimizer.exp_avg_sq." + parameter, master_name(parameter)};
+}
 
 using Wanted = std::function<bool(const nn::Parameter&, const nn::Piece&)>;
 
@@ -23,9 +33,10 @@ std::vector<NamedTensor> collect(const std::vector<nn::Parameter*>& parameters, 
       add(name, parameter->piece_value(piece).detach());
       if (!optimizer) continue;
       const AdamW::PieceState state = optimizer->piece_state(*parameter, piece);
-      add("optimizer.exp_avg." + name, state.exp_avg);
-      add("optimizer.exp_avg_sq." + name, state.exp_avg_sq);
-      add(master_name(name), state.master);
+      const auto [exp_avg, exp_avg_sq, master] = optimizer_names(name);
+      add(exp_avg, state.exp_avg);
+      add(exp_avg_sq, state.exp_avg_sq);
+      add(master, state.master);
     }
   }
   return out;
@@ -53,7 +64,7 @@ std::string master_name(const std::string& parameter) {
   return "optimizer.master." + parameter;
 }
 std::string selection_bias_name(int layer) {
-  return fmt::format("layers.{}.router.selection_bias", layer);
+  return plan::selection_bias_name(layer);
 }
 
 std::vector<NamedTensor> hosted_tensors(const std::vector<nn::Parameter*>& parameters, const AdamW* optimizer) {
@@ -78,8 +89,38 @@ std::vector<NamedTensor> owned_tensors(nn::Model& model, const AdamW* optimizer,
 
 void resume(const CheckpointReader& reader, nn::Model& model, AdamW& optimizer) {
   reader.check_model(model.spec());
-  reader.load(hosted_tensors(model, &optimizer));
+  std::vector<NamedTensor> tensors = hosted_tensors(model, &optimizer);
+  const plan::FrozenParameters before = frozen_in(reader);
+  const auto without_state = [&](const nn::Piece& piece) {
+    return !before.empty() && before.has(piece.spec.name) && !reader.has("optimizer.exp_avg." + piece.spec.name);
+  };
+  std::set<std::string> absent;
+  for (const nn::Parameter* parameter : model.parameters())
+    for (const nn::Piece& piece : parameter->pieces)
+      if (without_state(piece))
+        for (const std::string& name : optimizer_names(piece.spec.name)) absent.insert(name);
+  std::erase_if(tensors, [&](const NamedTensor& t) { return absent.contains(t.name); });
+  reader.load(tensors);
+  for (const nn::Parameter* parameter : model.parameters())
+    for (const nn::Piece& piece : parameter->pieces)
+      if (without_state(piece)) optimizer.start_piece(*parameter, piece);
   optimizer.set_num_steps(reader.step());
+}
+
+plan::FrozenParameters frozen_in(const CheckpointReader& reader) {
+  const auto found = reader.state().find("frozen");
+  if (found == reader.state().end()) return {};
+  std::vector<std::string> patterns;
+  const auto fail = [&] {
+    throw ConfigError({.file = (reader.folder() / state_file).string(), .key = "frozen", .value = found->dump(),
+                       .allowed = "must be a list of patterns"});
+  };
+  if (!found->is_array()) fail();
+  for (const nlohmann::json& pattern : *found) {
+    if (!pattern.is_string()) fail();
+    patterns.push_back(pattern.get<std::string>());
+  }
+  return plan::FrozenParameters(std::move(patterns));
 }
 
 void start_from(const WeightSource& source, nn::Model& model, AdamW& optimizer) {

@@ -1,7 +1,7 @@
 // What a rank puts into a checkpoint and takes from one, under global names:
 //
 //   <parameter>                        the value, in the dtype of the parameters
-//   optimizer.exp_avg.<parameter>      first moment, in max(float32, dtype)
+//   optimizer.exp_avg.<parameter>      first moment, in max(float32, dtype); none of these three of frozen parameters
 //   optimizer.exp_avg_sq.<parameter>   second moment
 //   optimizer.master.<parameter>       master weight, where the value is of lower precision
 //   layers.L.router.selection_bias     where the model has one
@@ -32,8 +32,11 @@ std::vector<NamedTensor> owned_tensors(const std::vector<nn::Parameter*>& parame
 std::vector<NamedTensor> hosted_tensors(nn::Model& model, const AdamW* optimizer);
 std::vector<NamedTensor> owned_tensors(nn::Model& model, const AdamW* optimizer, const Ownership& ownership);
 
-// Resumes: checks the model, loads everything that the rank hosts and sets the optimizer's step.
+// Resumes: checks the model, loads everything that the rank hosts and sets the optimizer's step. A parameter that is
+// trained now and was frozen in the checkpoint (frozen_in) has no optimizer state there: its own starts at zero.
 void resume(const CheckpointReader& reader, nn::Model& model, AdamW& optimizer);
+// What the run that wrote a checkpoint froze: state.json's "frozen", a list of patterns. ConfigError where it is none.
+plan::FrozenParameters frozen_in(const CheckpointReader& reader);
 // Starts from weights: values (and selection biases where the source has them), then the optimizer's masters.
 void start_from(const WeightSource& source, nn::Model& model, AdamW& optimizer);
 

@@ -61,7 +61,32 @@ AdamWStep<Real> rounded(const AdamWStep<double>& s) {
           static_cast<Real>(s.step_size)};
 }
 
+struct Run {
+  std::int64_t first = 0, count = 0;
+};
+
+// The elements of a parameter that are trained: pieces lie one behind the other.
+std::vector<Run> trained_runs(const nn::Parameter& parameter, const plan::FrozenParameters& frozen) {
+  if (frozen.empty() || parameter.pieces.empty()) return {{0, parameter.value.numel()}};
+  std::vector<Run> out;
+  for (const nn::Piece& piece : parameter.pieces) {
+    if (frozen.has(piece.spec.name)) continue;
+    if (!out.empty() && out.back().first + out.back().count == piece.offset)
+      out.back().count += piece.spec.count();
+    else
+      out.push_back({piece.offset, piece.spec.count()});
+  }
+  return out;
+}
+
 }  // namespace
+
+at::Tensor AdamW::State::value() const {
+  return parameter->value.detach().view({-1}).narrow(0, begin, count);
+}
+at::Tensor AdamW::State::grad() const {
+  return parameter->grad.view({-1}).narrow(0, begin, count);
+}
 
 AdamW::AdamW(std::vector<nn::Parameter*> parameters, const AdamWOptions& options) : options_(options) {
   at::NoGradGuard no_grad;
@@ -69,16 +94,18 @@ AdamW::AdamW(std::vector<nn::Parameter*> parameters, const AdamWOptions& options
     const at::Tensor& value = parameter->value;
     TRIREME_CHECK(value.defined() && value.is_contiguous(), "{}: the value must be contiguous", parameter->name);
     const at::ScalarType dtype = master_dtype(value.scalar_type());
-    State state{.parameter = parameter};
-    if (value.scalar_type() != dtype) state.master = value.detach().to(dtype);
-    state.m = at::zeros(value.sizes(), value.options().dtype(dtype).requires_grad(false));
-    state.v = at::zeros_like(state.m);
-    if (fused_here(value) && !options_.reference) {
-      for (std::int64_t begin = 0; begin < value.numel(); begin += block_elements) {
-        blocks_.push_back({states_.size(), begin, std::min(block_elements, value.numel() - begin)});
+    for (const auto& [first, count] : trained_runs(*parameter, options_.frozen)) {
+      State state{.parameter = parameter, .begin = first, .count = count};
+      if (value.scalar_type() != dtype) state.master = state.value().to(dtype);
+      state.m = at::zeros({count}, value.options().dtype(dtype).requires_grad(false));
+      state.v = at::zeros_like(state.m);
+      if (fused_here(value) && !options_.reference) {
+        for (std::int64_t begin = 0; begin < count; begin += block_elements) {
+          blocks_.push_back({states_.size(), begin, std::min(block_elements, count - begin)});
+        }
       }
+      states_.push_back(std::move(state));
     }
-    states_.push_back(std::move(state));
   }
 }
 
@@ -86,18 +113,19 @@ template <class Real>
 void AdamW::fused(const State& state, const Block& block, double learning_rate, double grad_scale) const {
   const at::Tensor& value = state.parameter->value;
   const auto step = rounded<Real>(numbers(options_, num_steps_, learning_rate, decay(state), grad_scale));
-  Real* master = (state.master.defined() ? state.master : value).data_ptr<Real>() + block.begin;
+  const std::int64_t begin = state.begin + block.begin;  // in the parameter
+  Real* master = state.master.defined() ? state.master.data_ptr<Real>() + block.begin : value.data_ptr<Real>() + begin;
   adamw_update<Real>(master, state.m.data_ptr<Real>() + block.begin, state.v.data_ptr<Real>() + block.begin,
-                     state.parameter->grad.const_data_ptr<Real>() + block.begin, block.count, step);
-  if (state.master.defined()) round_to(value, block.begin, block.count, master);
+                     state.parameter->grad.const_data_ptr<Real>() + begin, block.count, step);
+  if (state.master.defined()) round_to(value, begin, block.count, master);
 }
 
 void AdamW::composite(const State& state, double learning_rate, double grad_scale) const {
   const auto s = numbers(options_, num_steps_, learning_rate, decay(state), grad_scale);
-  at::Tensor value = state.parameter->value.detach();
+  at::Tensor value = state.value();
   at::Tensor master = state.master.defined() ? state.master : value;
   at::Tensor m = state.m, v = state.v;
-  const at::Tensor g = state.parameter->grad * s.grad_scale;
+  const at::Tensor g = state.grad() * s.grad_scale;
   m.add_((g - m).mul_(s.one_minus_beta1));
   v.mul_(s.beta2).add_((g * g).mul_(s.one_minus_beta2));
   const at::Tensor denominator = v.sqrt().mul_(s.inverse_sqrt_correction2).add_(s.eps);
@@ -141,22 +169,31 @@ std::int64_t AdamW::bytes() const {
 
 AdamW::PieceState AdamW::piece_state(const nn::Parameter& parameter, const nn::Piece& piece) const {
   for (const State& state : states_) {
-    if (state.parameter != &parameter) continue;
+    const std::int64_t begin = piece.offset - state.begin;
+    if (state.parameter != &parameter || begin < 0 || begin >= state.count) continue;
     const auto view = [&](const at::Tensor& whole) {
-      return whole.defined() ? whole.view({-1}).narrow(0, piece.offset, piece.spec.count()).view(piece.spec.shape)
-                             : at::Tensor();
+      return whole.defined() ? whole.narrow(0, begin, piece.spec.count()).view(piece.spec.shape) : at::Tensor();
     };
     return {view(state.master), view(state.m), view(state.v)};
   }
-  TRIREME_CHECK(false, "{} is not a parameter of this optimizer", parameter.name);
+  TRIREME_CHECK(options_.frozen.has(piece.spec.name), "{} is not a parameter of this optimizer", parameter.name);
   return {};
 }
 
 void AdamW::adopt_values() {
   at::NoGradGuard no_grad;
   for (State& state : states_) {
-    if (state.master.defined()) state.master.copy_(state.parameter->value);
+    if (state.master.defined()) state.master.copy_(state.value());
   }
+}
+
+void AdamW::start_piece(const nn::Parameter& parameter, const nn::Piece& piece) {
+  at::NoGradGuard no_grad;
+  const PieceState state = piece_state(parameter, piece);
+  if (!state.exp_avg.defined()) return;
+  state.exp_avg.zero_();
+  state.exp_avg_sq.zero_();
+  if (state.master.defined()) state.master.copy_(parameter.piece_value(piece));
 }
 
 }  // namespace trireme::train

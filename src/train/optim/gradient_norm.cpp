@@ -53,7 +53,8 @@ double cpu_sum(const std::vector<Chunk>& chunks) {
 
 }  // namespace
 
-double sum_of_squares(const std::vector<nn::Parameter*>& parameters, const Ownership& ownership) {
+double sum_of_squares(const std::vector<nn::Parameter*>& parameters, const Ownership& ownership,
+                      const plan::FrozenParameters& frozen) {
   at::NoGradGuard no_grad;
   std::vector<Chunk> chunks;
   at::Tensor elsewhere;  // float64 sum on the device, read once at the end
@@ -63,7 +64,7 @@ double sum_of_squares(const std::vector<nn::Parameter*>& parameters, const Owner
     TRIREME_CHECK(grad.scalar_type() == at::kFloat || grad.scalar_type() == at::kDouble,
                   "{}: gradients are float32 or float64", parameter->name);
     for (const nn::Piece& piece : parameter->pieces) {
-      if (!ownership.owns(*parameter, piece)) continue;
+      if (!ownership.owns(*parameter, piece) || (!frozen.empty() && frozen.has(piece.spec.name))) continue;
       const std::int64_t count = piece.spec.count();
       if (!grad.device().is_cpu()) {
         const at::Tensor sum = grad.view({-1}).narrow(0, piece.offset, count).to(at::kDouble).square().sum();

@@ -5,14 +5,16 @@
 #include <vector>
 
 #include "nn/parameter.h"
+#include "plan/frozen_parameters.h"
 #include "train/optim/ownership.h"
 
 namespace trireme::train {
 
-// In float64, over Parameter::grad of the owned pieces; 0 where the rank owns nothing. The elements are cut in chunks
+// In float64, over Parameter::grad of the owned pieces that are not frozen; 0 where the rank owns nothing. The elements are cut in chunks
 // of a fixed size that are added in order, so the bits don't depend on the number of threads. Infinite or NaN gradients
 // give an infinite or NaN sum: check std::isfinite of the global one before using it.
-double sum_of_squares(const std::vector<nn::Parameter*>& parameters, const Ownership& ownership);
+double sum_of_squares(const std::vector<nn::Parameter*>& parameters, const Ownership& ownership,
+                      const plan::FrozenParameters& frozen = {});
 
 // What to multiply gradients by so that their norm is at most `limit` (0: no limit). 1 where the norm is small enough.
 double clip_factor(double norm, double limit);
