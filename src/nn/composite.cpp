@@ -52,27 +52,8 @@ at::Tensor swiglu(const at::Tensor& x, const at::Tensor& gate_up, const at::Tens
   return at::matmul(active_RF, down.t());
 }
 
-at::Tensor attend(const SegmentContext& c, const at::Tensor& q_BHSh, const at::Tensor& k_BGSh, const at::Tensor& v_BGSh,
-                  const Batch& batch) {
-  const model::AttentionSpec& a = c.spec.attention;
-  if (!c.options.reference) {
-    const bool plain = whole_sequences(document_spans(batch), batch.tokens_BS.size(0));
-    const std::optional<at::Tensor> mask =
-        plain ? std::nullopt : std::optional<at::Tensor>(attention_mask(batch, q_BHSh.device()));
-    return at::scaled_dot_product_attention(q_BHSh, k_BGSh, v_BGSh, mask, 0.0, plain, std::nullopt,
-                                            /*enable_gqa=*/a.num_heads != a.num_kv_heads);
-  }
-  const std::int64_t repeat = a.num_heads / a.num_kv_heads;
-  const at::ScalarType wide = accumulate_type(q_BHSh.scalar_type());
-  const at::Tensor k = k_BGSh.repeat_interleave(repeat, 1).to(wide), v = v_BGSh.repeat_interleave(repeat, 1).to(wide);
-  const at::Tensor scores =
-      at::matmul(q_BHSh.to(wide), k.transpose(-1, -2)) / std::sqrt(static_cast<double>(a.head_dim));
-  const at::Tensor hidden = attention_mask(batch, q_BHSh.device()).logical_not();
-  const at::Tensor weights = at::softmax(scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()), -1);
-  return at::matmul(weights, v).to(q_BHSh.scalar_type());
-}
-
-at::Tensor attention_output(const SegmentContext& c, const at::Tensor& x_TD, const Batch& batch) {
+at::Tensor attention_output(const SegmentContext& c, const at::Tensor& x_TD, const Batch& batch,
+                            const Attend& attend) {
   const model::AttentionSpec& a = c.spec.attention;
   LayerParameters& p = *c.parameters;
   const std::int64_t sequences = batch.tokens_BS.size(0), length = batch.tokens_BS.size(1);
@@ -88,7 +69,7 @@ at::Tensor attention_output(const SegmentContext& c, const at::Tensor& x_TD, con
   }
   q = rotate(q, batch.positions_BS, a.rope_theta);
   k = rotate(k, batch.positions_BS, a.rope_theta);
-  const at::Tensor out = attend(c, q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), batch);
+  const at::Tensor out = attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2));
   at::Tensor projected = at::matmul(out.transpose(1, 2).reshape({x_TD.size(0), -1}), tapped(*p.o, x_TD).t());
   if (p.o_bias != nullptr) projected = projected + tapped(*p.o_bias, x_TD);
   return projected;
@@ -151,10 +132,57 @@ Boundary embed(const SegmentContext& c, const Boundary& in, const Batch& batch) 
   return out;
 }
 
+at::Tensor attend(const SegmentContext& c, const at::Tensor& q_BHQh, const at::Tensor& k_BGKh,
+                  const at::Tensor& v_BGKh, const std::optional<at::Tensor>& mask) {
+  const model::AttentionSpec& a = c.spec.attention;
+  if (!c.options.reference)
+    return at::scaled_dot_product_attention(q_BHQh, k_BGKh, v_BGKh, mask, 0.0, /*is_causal=*/!mask, std::nullopt,
+                                            /*enable_gqa=*/a.num_heads != a.num_kv_heads);
+  const std::int64_t repeat = a.num_heads / a.num_kv_heads;
+  const at::ScalarType wide = accumulate_type(q_BHQh.scalar_type());
+  const at::Tensor k = k_BGKh.repeat_interleave(repeat, 1).to(wide), v = v_BGKh.repeat_interleave(repeat, 1).to(wide);
+  const at::Tensor scores =
+      at::matmul(q_BHQh.to(wide), k.transpose(-1, -2)) / std::sqrt(static_cast<double>(a.head_dim));
+  const at::Tensor seen =
+      mask ? *mask : at::ones({q_BHQh.size(2), k.size(2)}, scores.options().dtype(at::kBool)).tril();
+  const at::Tensor weights =
+      at::softmax(scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity()), -1);
+  return at::matmul(weights, v).to(q_BHQh.scalar_type());
+}
+
 Boundary attention(const SegmentContext& c, const Boundary& in, const Batch& batch) {
+  return attention(c, in, batch, [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    const bool plain = !c.options.reference && whole_sequences(document_spans(batch), batch.tokens_BS.size(0));
+    return attend(c, q, k, v, plain ? std::nullopt : std::optional<at::Tensor>(attention_mask(batch, q.device())));
+  });
+}
+
+Boundary extend_attention(const SegmentContext& c, const Boundary& in, const NewTokens& tokens,
+                          KeyValueCache::Layer& cache) {
+  return attention(c, in, tokens.batch, [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    std::vector<at::Tensor> results;
+    std::int64_t begin = 0;
+    for (const NewTokens::Run& run : tokens.runs) {
+      const auto with_cached = [&](const at::Tensor& all_NCGh, const at::Tensor& new_1GTh) {
+        const at::Tensor slot_CGh = all_NCGh.select(0, run.slot);
+        slot_CGh.narrow(0, run.past, run.count).copy_(new_1GTh[0].narrow(1, begin, run.count).transpose(0, 1));
+        return slot_CGh.narrow(0, 0, run.past + run.count).transpose(0, 1).unsqueeze(0);
+      };
+      const at::Tensor keys = with_cached(cache.keys_NCGh, k), values = with_cached(cache.values_NCGh, v);
+      std::optional<at::Tensor> mask;  // a run that begins its sequence is plain causal attention
+      if (run.past > 0)
+        mask = at::ones({run.count, run.past + run.count}, q.options().dtype(at::kBool)).tril(run.past);
+      results.push_back(attend(c, q.narrow(2, begin, run.count), keys, values, mask));
+      begin += run.count;
+    }
+    return at::cat(results, 2);
+  });
+}
+
+Boundary attention(const SegmentContext& c, const Boundary& in, const Batch& batch, const Attend& attend) {
   LayerParameters& p = *c.parameters;
   Boundary out = in;
-  out.x_TD = in.x_TD + attention_output(c, in.x_TD, batch);
+  out.x_TD = in.x_TD + attention_output(c, in.x_TD, batch, attend);
   if (p.router == nullptr) return out;
   const at::Tensor normed = rms_norm(out.x_TD, tapped(*p.ffn_norm, in.x_TD), c.spec.norm_eps);
   const at::Tensor logits_TE = at::matmul(normed, tapped(*p.router, in.x_TD).t());

@@ -2,6 +2,7 @@
 // not apply (other devices, bfloat16).
 #pragma once
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -35,6 +36,17 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& positions_BS, double theta);
 
 namespace composite {
+// Softmax attention of (B, H, Q, h) over (B, G, K, h). `mask` (boolean, broadcast to B, H, Q, K): what a query may see;
+// without one, causal attention of as many queries as keys.
+at::Tensor attend(const SegmentContext& context, const at::Tensor& q_BHQh, const at::Tensor& k_BGKh,
+                  const at::Tensor& v_BGKh, const std::optional<at::Tensor>& mask);
+// What the heads' attention is, of a batch's queries, keys and values (B, heads, S, h).
+using Attend = std::function<at::Tensor(const at::Tensor& q_BHSh, const at::Tensor& k_BGSh, const at::Tensor& v_BGSh)>;
+Boundary attention(const SegmentContext& context, const Boundary& in, const Batch& batch, const Attend& attend);
+// Of tokens that follow those of a cache (Model::extend).
+Boundary extend_attention(const SegmentContext& context, const Boundary& in, const NewTokens& tokens,
+                          KeyValueCache::Layer& cache);
+
 Boundary embed(const SegmentContext& context, const Boundary& in, const Batch& batch);
 Boundary attention(const SegmentContext& context, const Boundary& in, const Batch& batch);
 Boundary shared(const SegmentContext& context, const Boundary& in);

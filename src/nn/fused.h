@@ -11,6 +11,9 @@ bool applies(const ModelOptions& options);
 
 Boundary embed(const SegmentContext& context, const Boundary& in, const Batch& batch);
 Boundary attention(const SegmentContext& context, const Boundary& in, const Batch& batch);
+// Of tokens that follow those of a cache (Model::extend).
+Boundary extend_attention(const SegmentContext& context, const Boundary& in, const NewTokens& tokens,
+                          KeyValueCache::Layer& cache);
 Boundary shared(const SegmentContext& context, const Boundary& in);
 Boundary experts(const SegmentContext& context, const Boundary& in);
 Boundary combine(const SegmentContext& context, const Boundary& in);

@@ -39,6 +39,27 @@ void AttentionSegment<T>::attend() {
   attention_forward<T>(shape(), spans, query(), key(), value(), data(attended), data(lse_TH));
 }
 
+template <class T>
+void AttentionSegment<T>::attend_with_cached(const NewTokens& new_tokens, KeyValueCache::Layer& cache) {
+  const std::int64_t row = kv_heads * head_dim, capacity = cache.keys_NCGh.size(1);
+  T *keys = data(cache.keys_NCGh), *values = data(cache.values_NCGh);
+  std::vector<QueryRun<T>> runs;
+  std::int64_t first = 0;
+  for (const NewTokens::Run& run : new_tokens.runs) {
+    T *slot_keys = keys + run.slot * capacity * row, *slot_values = values + run.slot * capacity * row;
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      const auto size = sizeof(T) * static_cast<std::size_t>(row);
+      std::memcpy(slot_keys + (run.past + i) * row, key().data + (first + i) * key().stride, size);
+      std::memcpy(slot_values + (run.past + i) * row, value().data + (first + i) * value().stride, size);
+    }
+    runs.push_back({.first = first, .rows = run.count, .past = run.past, .k = {slot_keys, row}, .v = {slot_values, row}});
+    first += run.count;
+  }
+  attended = make({tokens, inner});
+  lse_TH = make({tokens, heads});
+  attention_forward<T>(shape(), runs, query(), data(attended), data(lse_TH));
+}
+
 // Output projection and residual; in an MoE layer also norm, router logits and the choice of experts.
 template <class T>
 void AttentionSegment<T>::project_out(const at::Tensor& normed_TD, const at::Tensor& weights_TK) {
@@ -130,6 +151,19 @@ Boundary AttentionSegment<T>::forward(const Boundary& in) {
   return out;
 }
 
+template <class T>
+Boundary AttentionSegment<T>::extend(const Boundary& in, const NewTokens& new_tokens, KeyValueCache::Layer& cache) {
+  Boundary out = in;
+  project_qkv();
+  attend_with_cached(new_tokens, cache);
+  const at::Tensor normed_TD = moe ? make({tokens, hidden}) : at::Tensor();
+  const at::Tensor weights_TK = moe ? make({tokens, spec.moe.router.top_k}) : at::Tensor();
+  project_out(normed_TD, weights_TK);
+  out.x_TD = x2_TD;
+  if (moe) permute(normed_TD, weights_TK, out);
+  return out;
+}
+
 namespace {
 
 template <class T>
@@ -152,7 +186,20 @@ Boundary run(const SegmentContext& c, const Boundary& in, const Batch& batch) {
   return out;
 }
 
+template <class T>
+Boundary run_extended(const SegmentContext& c, const Boundary& in, const NewTokens& tokens,
+                      KeyValueCache::Layer& cache) {
+  AttentionSegment<T> segment(c, in.x_TD.contiguous(), tokens.batch);
+  return segment.extend(in, tokens, cache);
+}
+
 }  // namespace
+
+Boundary extend_attention(const SegmentContext& c, const Boundary& in, const NewTokens& tokens,
+                          KeyValueCache::Layer& cache) {
+  return c.options.dtype == at::kDouble ? run_extended<double>(c, in, tokens, cache)
+                                        : run_extended<float>(c, in, tokens, cache);
+}
 
 Boundary attention(const SegmentContext& c, const Boundary& in, const Batch& batch) {
   return c.options.dtype == at::kDouble ? run<double>(c, in, batch) : run<float>(c, in, batch);

@@ -58,11 +58,13 @@ struct AttentionSegment {
   }
 
   Boundary forward(const Boundary& in);
+  Boundary extend(const Boundary& in, const NewTokens& new_tokens, KeyValueCache::Layer& cache);
   at::Tensor backward(const std::vector<at::Tensor>& gradients);  // of the outputs, in the order of `attach`; gives dx
 
  private:
   void project_qkv();
   void attend();
+  void attend_with_cached(const NewTokens& new_tokens, KeyValueCache::Layer& cache);
   void project_out(const at::Tensor& normed_TD, const at::Tensor& weights_TK);
   void permute(const at::Tensor& normed_TD, const at::Tensor& weights_TK, Boundary& out);
   void add_losses(Boundary& out);

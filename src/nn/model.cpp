@@ -103,6 +103,16 @@ Boundary Model::forward(Segment segment, int layer, const Boundary& in, const Ba
   return {};
 }
 
+Boundary Model::extend(Segment segment, int layer, const Boundary& in, const NewTokens& tokens, KeyValueCache& cache) {
+  at::NoGradGuard no_grad;
+  TRIREME_CHECK(segment != Segment::head, "logits of new tokens are project()'s");
+  if (segment != Segment::attention) return forward(segment, layer, in, tokens.batch);
+  const SegmentContext c = state_->context(layer);
+  KeyValueCache::Layer& kept = cache.layers.at(static_cast<std::size_t>(layer - state_->hosted.layers.first_layer));
+  return fused::applies(state_->options) ? fused::extend_attention(c, in, tokens, kept)
+                                         : composite::extend_attention(c, in, tokens, kept);
+}
+
 at::Tensor Model::project(const at::Tensor& x_TD) {
   return composite::logits(state_->context(-1), x_TD);
 }

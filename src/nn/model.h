@@ -7,8 +7,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "model/layer_range.h"
-#include "model/operators.h"
 #include "nn/boundary.h"
+#include "nn/key_value_cache.h"
+#include "nn/model_options.h"
 #include "nn/parameter.h"
 
 namespace trireme::nn {
@@ -17,13 +18,6 @@ namespace trireme::nn {
 struct Hosted {
   model::LayerRange layers;
   std::vector<int> experts;  // global ids of the routed experts, ascending (the same in every layer)
-};
-
-struct ModelOptions {
-  at::Device device = at::kCPU;
-  at::ScalarType dtype = at::kFloat;                          // of parameters and of compute
-  std::int64_t head_chunk_tokens = model::head_chunk_tokens;  // tokens whose logits exist at one time
-  bool reference = false;  // plain ATen operators everywhere (the oracle), no fused kernels
 };
 
 class Model {
@@ -56,6 +50,11 @@ class Model {
   // a head seed of zero, needs none. `combine` ends a layer: of its boundary only x goes on.
   // The losses are float64 sums without coefficients: nn/router.h defines aux_loss and z_loss.
   Boundary forward(model::Segment segment, int layer, const Boundary& in, const Batch& batch, double head_seed = 0.0);
+
+  // The same for tokens that follow what `cache` holds of their sequences: `in` and the result are of the new tokens, and
+  // attention sees the cached ones, too. Writes the new ones' keys and values behind them; advance() counts them once
+  // every layer has. No gradients, no auxiliary losses; `head` is project()'s.
+  Boundary extend(model::Segment segment, int layer, const Boundary& in, const NewTokens& tokens, KeyValueCache& cache);
 
   // Final norm and projection of all tokens at once: logits (T, V). For tests and exports; training uses `head`.
   at::Tensor project(const at::Tensor& x_TD);

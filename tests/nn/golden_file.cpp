@@ -32,4 +32,16 @@ GoldenFile read_golden(const std::filesystem::path& path) {
   return golden;
 }
 
+std::size_t fill_from_golden(Model& model, const GoldenFile& golden) {
+  std::size_t num_weights = 0;
+  for (Parameter* p : model.parameters())
+    for (const Piece& piece : p->pieces) {
+      const double base = piece.spec.init == model::Init::ones ? 1.0 : 0.0;
+      at::Tensor value = p->piece_value(piece).detach();
+      value.copy_(golden.tensors.at(piece.spec.name).to(at::kDouble) / 128.0 + base);
+      ++num_weights;
+    }
+  return num_weights;
+}
+
 }  // namespace trireme::nn

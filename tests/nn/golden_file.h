@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "nn/model.h"
+
 namespace trireme::nn {
 
 struct GoldenFile {
@@ -15,5 +17,8 @@ struct GoldenFile {
 };
 
 GoldenFile read_golden(const std::filesystem::path& path);
+
+// Its weights: int8 in units of 1/128, norms as their distance from 1. Returns how many there are.
+std::size_t fill_from_golden(Model& model, const GoldenFile& golden);
 
 }  // namespace trireme::nn

@@ -22,14 +22,7 @@ TEST_P(Golden, LogitsLossAndEveryGradient) {
   const GoldenFile golden = read_golden(std::filesystem::path(TRIREME_SOURCE_DIR) / "tests/golden" / name);
   const model::ModelSpec spec = model::from_hf_config(nlohmann::json::parse(golden.metadata.at("config")), name);
   auto model = make_model(spec, at::kDouble, GetParam().reference, /*head_chunk_tokens=*/10);
-  std::size_t num_weights = 0;
-  for (Parameter* p : model->parameters())
-    for (const Piece& piece : p->pieces) {
-      const double base = piece.spec.init == model::Init::ones ? 1.0 : 0.0;
-      at::Tensor value = p->piece_value(piece);
-      value.copy_(golden.tensors.at(piece.spec.name).to(at::kDouble) / 128.0 + base);
-      ++num_weights;
-    }
+  const std::size_t num_weights = fill_from_golden(*model, golden);
   // Weight, gradient; tokens, targets, logits.
   ASSERT_EQ(golden.tensors.size(), 2 * num_weights + 3);
 

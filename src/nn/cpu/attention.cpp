@@ -97,30 +97,53 @@ at::Tensor scratch(std::int64_t elements) {
   return fresh({at::get_num_threads(), elements}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value));
 }
 
+// `block_elements`: scores of the largest block of queries.
+template <class T>
+void attend_runs(const AttentionShape& shape, const std::vector<QueryRun<T>>& runs, std::int64_t block_elements,
+                 Heads<const T> q, T* out, T* lse) {
+  const std::int64_t heads = shape.query_heads, h = shape.head_dim, group = heads / shape.kv_heads;
+  const T scale = T(1) / std::sqrt(static_cast<T>(h));
+  const at::Tensor scratch_scores = scratch<T>(block_elements);
+  parallel_tasks(static_cast<std::int64_t>(runs.size()) * heads, [&](std::int64_t task, int thread) {
+    const QueryRun<T>& run = runs[static_cast<std::size_t>(task / heads)];
+    const std::int64_t head = task % heads;
+    const T *keys_of = run.k.data + head / group * h, *values_of = run.v.data + head / group * h;
+    T* scores = scratch_scores.mutable_data_ptr<T>() + thread * block_elements;
+    for (std::int64_t first = 0; first < run.rows; first += query_block) {
+      const std::int64_t rows = std::min(query_block, run.rows - first), keys = run.past + first + rows;
+      const std::int64_t row = run.first + first;
+      gemm<T>(rows, keys, h, {q.data + row * q.stride + head * h, q.stride}, {keys_of, run.k.stride, true}, T(0),
+              scores, keys);
+      softmax_block(rows, run.past + first, keys, scale, scores, lse + row * heads + head, heads);
+      gemm<T>(rows, h, keys, {scores, keys}, {values_of, run.v.stride}, T(0), out + row * heads * h + head * h,
+              heads * h);
+    }
+  });
+}
+
 }  // namespace
+
+template <class T>
+void attention_forward(const AttentionShape& shape, const std::vector<QueryRun<T>>& runs, Heads<const T> q, T* out,
+                       T* lse) {
+  std::int64_t block_elements = 0;
+  for (const QueryRun<T>& run : runs)
+    block_elements = std::max(block_elements, std::min(query_block, run.rows) * (run.past + run.rows));
+  attend_runs<T>(shape, runs, block_elements, q, out, lse);
+}
 
 template <class T>
 void attention_forward(const AttentionShape& shape, const std::vector<DocumentSpan>& spans, Heads<const T> q,
                        Heads<const T> k, Heads<const T> v, T* out, T* lse) {
-  const std::int64_t heads = shape.query_heads, h = shape.head_dim, group = heads / shape.kv_heads;
-  const T scale = T(1) / std::sqrt(static_cast<T>(h));
-  const std::int64_t block_elements = query_block * longest(spans);
-  const at::Tensor scratch_scores = scratch<T>(block_elements);
-  parallel_tasks(static_cast<std::int64_t>(spans.size()) * heads, [&](std::int64_t task, int thread) {
-    const DocumentSpan& span = spans[static_cast<std::size_t>(task / heads)];
-    const std::int64_t head = task % heads, token = span.sequence * shape.sequence_length + span.begin;
-    const T* keys_of = k.data + token * k.stride + head / group * h;
-    const T* values_of = v.data + token * v.stride + head / group * h;
-    T* scores = scratch_scores.mutable_data_ptr<T>() + thread * block_elements;
-    for (std::int64_t first = 0; first < span.length; first += query_block) {
-      const std::int64_t rows = std::min(query_block, span.length - first), keys = first + rows;
-      gemm<T>(rows, keys, h, {q.data + (token + first) * q.stride + head * h, q.stride}, {keys_of, k.stride, true},
-              T(0), scores, keys);
-      softmax_block(rows, first, keys, scale, scores, lse + (token + first) * heads + head, heads);
-      gemm<T>(rows, h, keys, {scores, keys}, {values_of, v.stride}, T(0), out + (token + first) * heads * h + head * h,
-              heads * h);
-    }
-  });
+  std::vector<QueryRun<T>> runs;
+  for (const DocumentSpan& span : spans) {
+    const std::int64_t token = span.sequence * shape.sequence_length + span.begin;
+    runs.push_back({.first = token,
+                    .rows = span.length,
+                    .k = {k.data + token * k.stride, k.stride},
+                    .v = {v.data + token * v.stride, v.stride}});
+  }
+  attend_runs<T>(shape, runs, query_block * longest(spans), q, out, lse);
 }
 
 template <class T>
@@ -161,6 +184,8 @@ void attention_backward(const AttentionShape& shape, const std::vector<DocumentS
 }
 
 #define INSTANTIATE(T)                                                                                         \
+  template void attention_forward<T>(const AttentionShape&, const std::vector<QueryRun<T>>&, Heads<const T>,   \
+                                     T*, T*);                                                                  \
   template void attention_forward<T>(const AttentionShape&, const std::vector<DocumentSpan>&, Heads<const T>,  \
                                      Heads<const T>, Heads<const T>, T*, T*);                                  \
   template void attention_backward<T>(const AttentionShape&, const std::vector<DocumentSpan>&, Heads<const T>, \

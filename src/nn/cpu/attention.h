@@ -23,6 +23,19 @@ template <class T>
 void attention_forward(const AttentionShape& shape, const std::vector<DocumentSpan>& spans, Heads<const T> q,
                        Heads<const T> k, Heads<const T> v, T* out, T* lse);
 
+// Queries that are a sequence's last ones, `past` of its keys being older than all of them.
+template <class T>
+struct QueryRun {
+  std::int64_t first = 0, rows = 0;  // of q
+  std::int64_t past = 0;
+  Heads<const T> k, v;  // from the sequence's first key on, past + rows of them
+};
+
+// The same for runs of queries over keys and values that lie elsewhere. out (rows of q, H h), lse (rows of q, H).
+template <class T>
+void attention_forward(const AttentionShape& shape, const std::vector<QueryRun<T>>& runs, Heads<const T> q, T* out,
+                       T* lse);
+
 // Writes dq, dk and dv.
 template <class T>
 void attention_backward(const AttentionShape& shape, const std::vector<DocumentSpan>& spans, Heads<const T> q,
