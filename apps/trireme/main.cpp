@@ -73,7 +73,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "trireme: %s: %s\n", bad_input ? "error" : "failed", e.what());
     return bad_input ? exit_bad_input : exit_runtime_failure;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "trireme: internal error: %s\n", e.what());
+    const std::string text = e.what();  // without the frames that libtorch adds
+    std::fprintf(stderr, "trireme: internal error: %s\n", text.substr(0, text.find("\nException raised from ")).c_str());
     return exit_bug;
   }
 }
