@@ -12,6 +12,7 @@
 
 #include "base/errors.h"
 #include "base/log.h"
+#include "comm/connect_store.h"
 #include "comm/link_probe.h"
 #include "comm/pattern_race.h"
 #include "comm/rank_hosts.h"

@@ -78,7 +78,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "trireme: failed: out of memory\n");
     return exit_runtime_failure;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "trireme: internal error: %s\n", printable(e.what()).c_str());
+    const std::string text = e.what();  // without the frames that libtorch adds
+    std::fprintf(stderr, "trireme: internal error: %s\n", printable(text.substr(0, text.find("\nException raised from "))).c_str());
     return exit_bug;
   }
 }

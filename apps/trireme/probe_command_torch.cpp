@@ -61,6 +61,9 @@ double resident_bytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
+// The other ranks of a probe have nothing to save.
+constexpr std::chrono::seconds after_a_death{5};
+
 int num_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 // A small model with every kind of segment, where no run is named.
@@ -219,13 +222,13 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
 }
 
 void probe_command(const Options& o, Context& context) {
-  const comm::LaunchEnv env = comm::parse_launch_env(context.environment);
-  const bool launched = env.source != comm::LaunchSource::single;
-  if (!launched || env.rank == 0) check_writable(o.out);  // measuring takes a minute, or more
+  const comm::LaunchEnv env = find_place(context);
+  const bool launched = comm::ranks_to_start(env, o.ranks, 1) == 0;
+  if (env.rank == 0) check_writable(o.out);  // measuring takes a minute, or more
   if (o.links || o.all_to_all) {
     const int ranks = launched ? env.world : o.ranks > 0 ? o.ranks : std::min(8, std::max(2, num_cores()));
     if (!launched && ranks > 1) {
-      context.exit_code = launch_local(ranks, context, std::chrono::minutes(10));
+      context.exit_code = launch_local({.ranks = ranks, .timeout = after_a_death}, context);
       return;
     }
     at::set_num_threads(1);
@@ -242,14 +245,11 @@ void probe_command(const Options& o, Context& context) {
     throw ConfigError({.file = o.run, .key = "device.device", .value = run.device.device, .allowed = "cpu: this probe measures CPUs"});
   const plan::Mesh mesh = o.run.empty() ? plan::Mesh{} : plan::resolve_mesh(run, ranks);
   if (launched || ranks == 1) {
+    wait_asleep(context);  // as a run's threads do
     run_rank(o, run, mesh, env);
     return;
   }
-  // Threads of one rank wait for work as in a run of that rank alone: spinning for some milliseconds. Ranks that share cores
-  // have one thread each, and a launcher that knows only their number would tell all to sleep at once.
-  Context probing = context;
-  probing.environment.emplace("GOMP_SPINCOUNT", "300000");  // what libgomp does where nothing is said
-  context.exit_code = launch_local(ranks, probing, std::chrono::minutes(10));
+  context.exit_code = launch_local({.ranks = ranks, .timeout = after_a_death}, context);
 }
 
 }  // namespace

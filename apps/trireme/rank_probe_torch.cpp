@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/processor_time.h"
+#include "comm/connect_store.h"
 #include "comm/group.h"
 #include "comm/link_probe.h"
 #include "nn/probe/segment_probe.h"

@@ -1,5 +1,6 @@
 // The life of one rank of a training run, from its place in the launch to its last file.
 #pragma once
+#include "base/errors.h"
 #include "comm/launch_env.h"
 #include "plan/run_spec.h"
 #include "train/trainer.h"
@@ -18,7 +19,11 @@ struct RankOptions {
 // way. ConfigError.
 void check_before_launch(const RankOptions& options, int num_ranks);
 
-// Trains; returns the exit code. A failure is told to the other ranks before it is thrown on.
+// For a rank of a launch of several that has found bad input before it knows the others: ranks that find the same tell it
+// once, so this throws it on, or returns the exit code.
+int refuse(const ConfigError& error, const comm::LaunchEnv& env);
+
+// Trains; returns the exit code. A failure is told to the other ranks before it is thrown on, by one of them.
 int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Context& context);
 
 }  // namespace trireme::apps

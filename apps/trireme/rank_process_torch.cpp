@@ -10,8 +10,11 @@
 #include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "comm/connect_store.h"
 #include "comm/error_text.h"
+#include "comm/exit_codes.h"
 #include "comm/liveness.h"
+#include "comm/told_once.h"
 #include "model/untrainable.h"
 #include "nn/counting_allocator.h"
 #include "parallel/thread_policy.h"
@@ -97,10 +100,12 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
   } else {
     nlohmann::json j;
     try {
+      // Planning takes what it takes; only rank 0's death ends this wait.
+      c10d::StoreTimeoutGuard patient(store, std::chrono::hours(24));
       j = nlohmann::json::parse(store.get_to_str(key));
       store.add(key + "/read", 1);
     } catch (const std::exception& error) {
-      throw RuntimeFailure({.rank = 0, .operation = "wait for the plan", .group = "world", .reason = comm::error_text(error)});
+      communicator.group(plan::world_group).fail("wait for the plan", 0, comm::error_text(error));
     }
     if (j.is_null()) throw NoPlan();
     out.plan = j.at("plan").get<plan::Plan>();
@@ -108,6 +113,19 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
   }
   out.run.layout.all_to_all = out.plan.all_to_all;
   return out;
+}
+
+// Where the launcher has not said which ranks share a host.
+comm::LaunchEnv ask_for_local_ranks(const comm::LaunchEnv& env, const c10::intrusive_ptr<c10d::Store>& store,
+                                    std::chrono::milliseconds timeout, const comm::Liveness& liveness) {
+  c10d::StoreTimeoutGuard guard(*store, timeout);
+  try {
+    return comm::with_local_ranks(env, store);
+  } catch (const std::exception& error) {
+    const auto dead = liveness.wait_for_verdict(liveness.patience());
+    throw RuntimeFailure({.rank = dead ? dead->rank : -1, .operation = "meet at the store", .group = "world",
+                          .reason = dead ? dead->reason : comm::error_text(error)});
+  }
 }
 
 void write_run_folder(const plan::RunSpec& run, const Planned& planned) {
@@ -128,27 +146,48 @@ void check_before_launch(const RankOptions& options, int num_ranks) {
   train::checkpoint_to_resume(options.run, options.resume);
 }
 
-int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Context& context) {
+int refuse(const ConfigError& error, const comm::LaunchEnv& env) {
+  constexpr std::chrono::milliseconds patience{5000};
+  try {
+    const auto store = comm::connect_store(env, patience);
+    comm::Liveness::report_death(*store, env.rank, std::string("failed: ") + error.what());
+    const bool first = comm::first_to_tell(*store, error.what());
+    if (env.serves_store) comm::wait_until_asked(*store, env.world, patience);
+    if (!first) return exit_bad_input;
+  } catch (const std::exception&) {
+    // Nobody to agree with: this rank tells.
+  }
+  throw error;
+}
+
+int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, const Context& context) {
   const plan::RunSpec& run = options.run;
-  set_up_log({.rank = env.world > 1 ? env.rank : -1});
-  catch_stop_signals();
-  if (env.local_world > 1) parallel::use_batch_scheduling();
-  at::set_num_threads(threads_of_rank(run, env, context));
-  const plan::Mesh mesh = plan::resolve_mesh(run, env.world);
+  set_up_log({.rank = launched_as.world > 1 ? launched_as.rank : -1});
   const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(run.timeout_s * 1e3));
   nn::install_counting_allocator();
 
-  const auto store = comm::connect_store(env, timeout);
+  const auto own_store = comm::connect_store(launched_as, timeout, [](const std::string& text) { spdlog::info("{}", text); });
   std::unique_ptr<comm::Communicator> communicator;
   std::atomic<comm::Communicator*> to_abort{nullptr};
   std::unique_ptr<comm::Liveness> liveness;
-  if (env.world > 1)
-    liveness = std::make_unique<comm::Liveness>(store, comm::Liveness::Options{.rank = env.rank, .world = env.world, .timeout = timeout},
-                                                [&to_abort](const comm::DeadRank&) {
-                                                  if (comm::Communicator* c = to_abort.load()) c->abort();
-                                                });
+  if (launched_as.world > 1)
+    liveness = std::make_unique<comm::Liveness>(
+        own_store,
+        comm::Liveness::Options{.rank = launched_as.rank, .world = launched_as.world, .timeout = timeout,
+                                .server = comm::server_of(launched_as)},
+        [&to_abort](const comm::DeadRank&) {
+          if (comm::Communicator* c = to_abort.load()) c->abort();
+        });
+  const auto in_vain = [&liveness] { return liveness ? liveness->in_vain() : std::string(); };
+  const auto store = comm::watched(own_store, in_vain);
+  comm::LaunchEnv env = launched_as;
+  bool stopped = false;
   try {
+    const plan::Mesh mesh = plan::resolve_mesh(run, env.world);
     check_before_launch(options, env.world);
+    if (!env.local_known) env = ask_for_local_ranks(env, store, timeout, *liveness);
+    if (env.local_world > 1) parallel::use_batch_scheduling();
+    at::set_num_threads(threads_of_rank(run, env, context));
     communicator = std::make_unique<comm::Communicator>(
         store, comm::CommunicatorOptions{.rank = env.rank, .mesh = mesh,
                                          .device = run.device.device == "cpu" ? at::Device(at::kCPU)
@@ -168,6 +207,8 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
     to.resume = options.resume;
     to.predicted_step_s = planned.prediction.step_s;
     to.stop_requested = [] { return stop_was_requested(); };
+    to.stop_comes_after = [](const char* what) { stop_comes_after(what); };
+    to.in_vain = in_vain;
     to.on_step = [&](std::int64_t step, const parallel::StepResult& result) {
       // The first step makes buffers and meets peers for the first time: it is no sample of the others.
       if (step > 1) measured.add(step, result.timeline.step_s, result.timeline.spans, result.expert_rows, result.timeline.phases);
@@ -177,7 +218,11 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
       to.on_message = [&](const std::string& text) { output->message(text); };
     }
     train::Trainer trainer(planned.run, planned.plan, *communicator, store, std::move(to));
+    // Until here a signal ends the rank: there was nothing to save.
+    const bool own_launcher = env.source == comm::LaunchSource::trireme;
+    catch_stop_signals({.says_so = env.rank == 0, .second_kills = env.world == 1 && !own_launcher});
     const train::TrainOutcome outcome = trainer.run();
+    stopped = outcome.stopped_early;
     if (!measured.empty()) {
       plan::MeasuredRank summary = measured.summary(outcome.peak_bytes);
       summary.checkpoint_peak_bytes = outcome.checkpoint_peak_bytes;
@@ -187,19 +232,25 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
     if (output) output->end(outcome);
   } catch (const NoPlan&) {
     if (liveness) liveness->finish();
-    spdlog::info("ends: rank 0 could not plan");
+    return exit_bad_input;
+  } catch (const ConfigError& error) {
+    if (!liveness) throw;
+    liveness->fail(error.what());
+    const bool first = comm::first_to_tell(*own_store, error.what());
+    liveness->tells();  // and nobody else
+    if (env.serves_store) liveness->wait_until_told(std::min(timeout, liveness->patience()));
+    if (first) throw;
     return exit_bad_input;
   } catch (const RuntimeFailure& error) {
     if (!liveness) throw;
-    // One rank's death ends all: one of them says so.
-    liveness->fail(error.what());
+    // One rank's death ends all: one of them says so. What failed in no group failed on the rank that it names.
+    liveness->fail(error.what(), error.detail().group.empty() ? error.detail().rank : -1);
     const bool tells = liveness->tells();
     if (env.serves_store) liveness->wait_until_told(std::min(timeout, liveness->patience()));
     if (tells) throw;
-    spdlog::info("ends with rank {}, of which another rank tells", error.detail().rank);
     return exit_runtime_failure;
   } catch (const std::exception& error) {
-    if (liveness) liveness->fail(error.what());
+    if (liveness) liveness->fail(comm::error_text(error));
     throw;
   }
   to_abort = nullptr;
@@ -207,7 +258,7 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
     liveness->finish();
     if (env.serves_store) liveness->wait_for_others(timeout);
   }
-  return exit_ok;
+  return stopped ? comm::exit_stopped : exit_ok;
 }
 
 }  // namespace trireme::apps

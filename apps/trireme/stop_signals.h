@@ -1,9 +1,16 @@
-// SIGINT, SIGTERM and SIGUSR1 (as Slurm sends before the time limit) ask for a stop at the end of the step.
+// SIGINT, SIGTERM and SIGUSR1 (as Slurm sends before the time limit) ask for a stop at the end of what is being done: a
+// step, a pass of an evaluation. Until they are caught they end the process at once, with nothing to save.
 #pragma once
 
 namespace trireme::apps {
 
-void catch_stop_signals();  // once, before threads are made
+struct StopSignals {
+  bool says_so = false;       // at once, on standard error: one rank does
+  bool second_kills = false;  // a second SIGINT or SIGTERM ends the process: where no launcher does that
+};
+void catch_stop_signals(StopSignals how);  // once
 bool stop_was_requested();
+// What a stop that is asked for now waits for: "this step". The text must live as long as the process.
+void stop_comes_after(const char* what);
 
 }  // namespace trireme::apps

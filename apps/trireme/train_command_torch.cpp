@@ -12,36 +12,64 @@ namespace {
 struct Options {
   std::string config, platform;
   std::vector<std::string> set;
-  int ranks = 0;
+  int ranks = 0, restarts = 0;
   bool resume = false, resume_if_any = false, json = false;
 };
 
-void run(const Options& o, Context& context) {
-  const comm::LaunchEnv env = comm::parse_launch_env(context.environment);
-  const bool launched = env.source != comm::LaunchSource::single;
+RankOptions rank_options(const Options& o, const comm::LaunchEnv& env) {
   RankOptions options{.run = plan::load_run(o.config, o.set), .platform = o.platform,
                       .resume = o.resume          ? train::Resume::must
                                 : o.resume_if_any ? train::Resume::if_any
                                                   : train::Resume::never,
                       .json = o.json};
+  // What is in the folder when a launcher starts the ranks again is this run's own.
+  if (env.attempt > 0 && options.resume == train::Resume::never) options.resume = train::Resume::if_any;
   // The run's folder names it, for `trireme report`.
   if (!o.platform.empty()) options.run.platform = std::filesystem::absolute(o.platform).lexically_normal();
-  if (launched) {
-    if (o.ranks > 0 && o.ranks != env.world)
-      throw ConfigError({.key = "--ranks", .value = std::to_string(o.ranks),
-                         .allowed = fmt::format("{} has started {} ranks", comm::name_of(env.source), env.world)});
-    context.exit_code = run_rank(options, env, context);
+  return options;
+}
+
+std::string where_it_goes_on(const plan::RunSpec& run) {
+  if (const auto at = train::checkpoint_to_resume(run, train::Resume::if_any)) return fmt::format("from step {}", at->step);
+  if (run.checkpoint.every == 0) return "from the beginning: checkpoint.every is 0";
+  return "from the beginning: there is no checkpoint yet";
+}
+
+int run_in_a_launch(const Options& o, const comm::LaunchEnv& env, const Context& context) {
+  std::optional<RankOptions> options;
+  try {
+    options = rank_options(o, env);
+    if (o.restarts > 0 && env.source != comm::LaunchSource::trireme)
+      throw ConfigError({.key = "--restarts", .value = std::to_string(o.restarts),
+                         .allowed = fmt::format("only where trireme starts the ranks; here {} has", comm::name_of(env.source))});
+  } catch (const ConfigError& error) {
+    if (env.world == 1) throw;
+    return refuse(error, env);
+  }
+  return run_rank(*options, env, context);
+}
+
+void run(const Options& o, Context& context) {
+  const comm::LaunchEnv env = find_place(context);
+  if (comm::ranks_to_start(env, o.ranks, 1) == 0) {
+    wait_asleep(context);
+    context.exit_code = run_in_a_launch(o, env, context);
     return;
   }
+  const RankOptions options = rank_options(o, env);
   const plan::LayoutSpec& layout = options.run.layout;
-  const int ranks = o.ranks > 0 ? o.ranks : layout.pp * (layout.dp > 0 ? layout.dp : layout.ep);
+  const int ranks = comm::ranks_to_start(env, o.ranks, layout.pp * (layout.dp > 0 ? layout.dp : layout.ep));
   check_before_launch(options, ranks);
-  if (ranks == 1) {
+  if (ranks == 1 && o.restarts == 0) {
+    wait_asleep(context);
     context.exit_code = run_rank(options, env, context);
     return;
   }
-  const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.run.timeout_s * 1e3));
-  context.exit_code = launch_local(ranks, context, timeout);
+  context.exit_code = launch_local({.ranks = ranks,
+                                    .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.run.timeout_s * 1e3)),
+                                    .restarts = o.restarts,
+                                    .goes_on = [run = options.run] { return where_it_goes_on(run); }},
+                                   context);
 }
 
 }  // namespace
@@ -53,6 +81,8 @@ void add_train_command(CLI::App& app, Context& context) {
   c->add_option("--set", options->set, "KEY=VALUE: override a key of the file; repeatable")->allow_extra_args(false);
   c->add_option("--ranks", options->ranks, "Ranks to start on this host (default: layout.pp x dp, or pp x ep)")
       ->check(positive_number());
+  c->add_option("--restarts", options->restarts, "How often to start all ranks again, from the newest checkpoint, after one has died")
+      ->check(CLI::NonNegativeNumber);
   c->add_option("--platform", options->platform, "Platform file from `trireme probe`");
   CLI::Option* resume = c->add_flag("--resume", options->resume, "Go on from the newest checkpoint of the run's folder");
   c->add_flag("--resume-if-any", options->resume_if_any, "The same where there is one, else start")->excludes(resume);

@@ -1,7 +1,12 @@
 #include "comm/launch_env.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
+#include <vector>
+
+#include <fmt/ranges.h>
 
 #include "base/errors.h"
 
@@ -55,24 +60,56 @@ void check_ranks(const LaunchEnv& e, const std::string& rank, const std::string&
     fail(local_rank, std::to_string(e.local_rank), fmt::format("at most {} ({})", rank, e.rank));
 }
 
+// The variables by which torchrun, and by which of them other launchers, say where a rank is among those of its host.
+struct LocalNames {
+  const char* rank;
+  const char* world;
+};
+constexpr std::array<LocalNames, 4> local_names{{{"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+                                                 {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                                                 {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+                                                 {"MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"}}};
+
+constexpr std::array<const char*, 4> launch_names{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+
+// Of the four: all are a launch; some are none, which is worth a word where RANK or WORLD_SIZE is among them.
+bool is_launch(const Reader& in) {
+  return std::all_of(launch_names.begin(), launch_names.end(), [&](const char* name) { return in.has(name); });
+}
+
+std::string half_a_launch(const Reader& in) {
+  if (!in.has("RANK") && !in.has("WORLD_SIZE")) return {};
+  std::vector<std::string> there, missing;
+  for (const char* name : launch_names) (in.has(name) ? there : missing).push_back(name);
+  return fmt::format("{} {} set but {} {} not: this is not taken for a launch of ranks", fmt::join(there, ", "),
+                     there.size() == 1 ? "is" : "are", fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are");
+}
+
 LaunchEnv from_torchrun(const Reader& in, bool ours) {
-  const std::string why =
-      ours ? "trireme --ranks sets it for the ranks that it starts"
-           : "RANK and WORLD_SIZE go with LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, "
-             "as torchrun sets them";
+  const std::string why = ours ? "trireme --ranks sets it for the ranks that it starts"
+                               : "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say that a launcher has started this rank";
   LaunchEnv e;
   e.source = ours ? LaunchSource::trireme : LaunchSource::torchrun;
   e.world = static_cast<int>(in.number("WORLD_SIZE", why, 1, most_ranks));
   e.rank = static_cast<int>(in.number("RANK", why, 0, most_ranks));
-  e.local_world = static_cast<int>(in.number("LOCAL_WORLD_SIZE", why, 1, most_ranks));
-  e.local_rank = static_cast<int>(in.number("LOCAL_RANK", why, 0, most_ranks));
   e.master_addr = in.required("MASTER_ADDR", why);
   e.master_port = static_cast<int>(in.number("MASTER_PORT", why, 1, 65535));
-  if (in.has("TORCHELASTIC_RESTART_COUNT"))
-    e.attempt = static_cast<int>(in.number("TORCHELASTIC_RESTART_COUNT", why, 0, most_ranks));
-  check_ranks(e, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  const bool launcher_serves = ours || in.get("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  e.serves_store = !launcher_serves && e.rank == 0 && e.world > 1;
+  LocalNames local = local_names[0];
+  e.local_known = false;
+  for (const LocalNames& names : local_names) {
+    if (e.local_known || !in.has(names.rank) || !in.has(names.world)) continue;
+    local = names;
+    e.local_known = true;
+    e.local_world = static_cast<int>(in.number(names.world, why, 1, most_ranks));
+    e.local_rank = static_cast<int>(in.number(names.rank, why, 0, most_ranks));
+  }
+  check_ranks(e, "RANK", "WORLD_SIZE", local.rank, local.world);
+  if (e.world == 1) e.local_known = true;
+  const std::string attempt = ours ? "TRIREME_ATTEMPT" : "TORCHELASTIC_RESTART_COUNT";
+  if (in.has(attempt)) e.attempt = static_cast<int>(in.number(attempt, why, 0, most_ranks));
+  e.token = in.get("TRIREME_RUN_TOKEN").value_or(in.get("TORCHELASTIC_RUN_ID").value_or("run"));
+  e.launcher_serves = ours || in.get("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  e.serves_store = !e.launcher_serves && e.rank == 0 && e.world > 1;
   return e;
 }
 
@@ -110,15 +147,19 @@ LaunchEnv from_slurm(const Reader& in) {
     e.master_addr = first_host(list);
     if (e.master_addr.empty()) fail(nodes, list, "a list of hosts such as node[01-03,7]");
   }
+  const std::string job = in.has("SLURM_JOB_ID") ? "SLURM_JOB_ID" : "SLURM_JOBID";
+  const std::string step = in.has("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID";
   if (in.has("MASTER_PORT")) {
     e.master_port = static_cast<int>(in.number("MASTER_PORT", why, 1, 65535));
   } else {
     // Below the ephemeral ports (32768 on Linux); two steps of one job that run together differ too.
-    const std::string job = in.has("SLURM_JOB_ID") ? "SLURM_JOB_ID" : "SLURM_JOBID";
-    const std::string step = in.has("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID";
     e.master_port = static_cast<int>(
         12000 + (in.number(job, why, 0, INT64_MAX / 8) * 7 + in.number(step, why, 0, first_special_step)) % 20000);
   }
+  e.token = in.get("TRIREME_RUN_TOKEN")
+                .value_or(fmt::format("slurm-{}-{}", in.get(job).value_or(""), in.get(step).value_or("")));
+  if (in.has("SLURM_RESTART_COUNT"))
+    e.attempt = static_cast<int>(in.number("SLURM_RESTART_COUNT", why, 0, most_ranks));
   e.serves_store = e.rank == 0 && e.world > 1;
   return e;
 }
@@ -143,15 +184,28 @@ LaunchEnv parse_launch_env(const Environment& environment) {
   const Reader in(environment);
   LaunchEnv e;
   const bool ours = in.has("TRIREME_LAUNCHED");
-  if (ours || in.has("RANK") || in.has("WORLD_SIZE")) {
+  if (ours || is_launch(in)) {
     e = from_torchrun(in, ours);
   } else if (is_slurm_step(in)) {
     e = from_slurm(in);
+  } else {
+    e.note = half_a_launch(in);
   }
   e.interface = in.get("GLOO_SOCKET_IFNAME").value_or("");
   e.libtorch_log = in.has("TORCH_CPP_LOG_LEVEL") || in.has("TORCH_DISTRIBUTED_DEBUG");
   return e;
 }
+
+int ranks_to_start(const LaunchEnv& env, int requested, int otherwise) {
+  if (env.source == LaunchSource::trireme) return 0;
+  if (env.world == 1) return requested > 0 ? requested : otherwise;
+  if (requested > 0 && requested != env.world)
+    throw ConfigError({.key = "--ranks", .value = std::to_string(requested),
+                       .allowed = fmt::format("{} has started {} ranks, each of which would start as many", name_of(env.source), env.world)});
+  return 0;
+}
+
+int server_of(const LaunchEnv& env) { return env.launcher_serves ? -1 : 0; }
 
 std::string first_host(const std::string& node_list) {
   std::string host;

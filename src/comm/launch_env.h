@@ -1,15 +1,8 @@
 // Which rank this process is, from the environment that torchrun, Slurm or `trireme --ranks` gives it. The environment
 // is read once, in main, and handed in as a map.
 #pragma once
-#include <chrono>
 #include <map>
 #include <string>
-
-#include <c10/util/intrusive_ptr.h>
-
-namespace c10d {
-class Store;
-}
 
 namespace trireme::comm {
 
@@ -26,29 +19,34 @@ struct LaunchEnv {
   std::string master_addr;
   int master_port = 0;
   LaunchSource source = LaunchSource::single;
-  bool serves_store = false;  // this process runs the store's server: rank 0 where no launcher does
-  int attempt = 0;            // of torchrun, which restarts with the same store
+  // Whether the launcher has said local_rank and local_world; where it has not, with_local_ranks() asks the other ranks.
+  bool local_known = true;
+  bool launcher_serves = false;  // the store; else rank 0 does
+  bool serves_store = false;     // so this process does
+  int attempt = 0;            // of a launcher that starts its ranks again, or of a job that was requeued
+  std::string token;          // equal on all ranks of this run and on no others: part of every key in the store
+  std::string note;           // what looks like a launch and is none, for a warning
   std::string interface;      // GLOO_SOCKET_IFNAME
   bool libtorch_log = false;  // TORCH_CPP_LOG_LEVEL or TORCH_DISTRIBUTED_DEBUG is set
   bool operator==(const LaunchEnv&) const = default;
 };
 
-// RANK and WORLD_SIZE decide first (torchrun, or ours where TRIREME_LAUNCHED is set), then a Slurm job step, else this
-// is the only rank. A batch script outside `srun` is no job step. ConfigError names a variable that is missing,
-// malformed or contradicts another.
+// TRIREME_LAUNCHED decides first, then RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT where all four are set (torchrun, or
+// a pod's), then a Slurm job step, else this is the only rank. Some of the four are no launch: `note` says so. A batch
+// script outside `srun` is no job step. ConfigError names a variable that is malformed or contradicts another.
 LaunchEnv parse_launch_env(const Environment& environment);
+
+// What a command that runs on ranks is to do: 0: be the rank that a launcher has started; else start so many ranks on this
+// host (1: be that rank itself). `requested` is --ranks (0: not given), `otherwise` what holds without it. A launcher that
+// has started one rank only stands in nobody's way. ConfigError where `requested` contradicts a launch of several.
+int ranks_to_start(const LaunchEnv& env, int requested, int otherwise);
+
+// The rank that serves the store; -1: the launcher does.
+int server_of(const LaunchEnv& env);
 
 // The first host of a Slurm node list: "n[03-05,9],x1" -> "n03".
 std::string first_host(const std::string& node_list);
 // Tasks on the node with this index of a Slurm list: "4(x2),3" -> 4, 4, 3. ConfigError names `variable`.
 int tasks_on_node(const std::string& tasks_per_node, int node, const std::string& variable);
-
-// The store of the run, one client connection; in memory for a single rank. RuntimeFailure where it cannot be reached
-// within the time-out. Keys live under rank_keys(). Unless env.libtorch_log, libtorch's own log of failing connections
-// (with backtraces, before our one line) is turned off for the process.
-c10::intrusive_ptr<c10d::Store> connect_store(const LaunchEnv& env, std::chrono::milliseconds timeout);
-
-// A view of a bare store with the prefix under which ranks of this attempt keep their keys.
-c10::intrusive_ptr<c10d::Store> rank_keys(const c10::intrusive_ptr<c10d::Store>& store, int attempt);
 
 }  // namespace trireme::comm

@@ -53,6 +53,12 @@ std::optional<DeadRank> read_verdict(c10d::Store& store, const std::string& pref
   return DeadRank{.rank = j.at("rank").get<int>(), .reason = j.at("reason").get<std::string>()};
 }
 
+DeadRank store_lost(int server, const std::string& error) {
+  if (server < 0)
+    return {.reason = "the launcher's store no longer answers, the launcher has probably ended (" + error + ")"};
+  return {.rank = server, .reason = "the store that it serves no longer answers, it has probably ended (" + error + ")"};
+}
+
 struct Watched {
   int rank = 0;
   std::int64_t count = 0;
@@ -125,9 +131,7 @@ void Liveness::State::run(milliseconds suspicion) {
                                                      : fmt::format("no heartbeat for {:.1f} s", seconds)});
       }
     } catch (const std::exception& error) {
-      dead = DeadRank{.rank = -1,
-                      .reason = "the launcher's store no longer answers, the launcher has probably ended (" +
-                                error_text(error) + ")"};
+      dead = store_lost(options.server, error_text(error));
     }
     if (dead) break;
     next = Clock::now() + options.interval;
@@ -174,12 +178,12 @@ void Liveness::finish() {
   }
 }
 
-void Liveness::fail(const std::string& reason) {
+void Liveness::fail(const std::string& reason, int at_fault) {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   if (state_->dead) return;
   try {
     state_->dead = write_verdict(*state_->store, state_->options.prefix,
-                                 {.rank = state_->options.rank, .reason = "failed: " + reason});
+                                 {.rank = at_fault >= 0 ? at_fault : state_->options.rank, .reason = "failed: " + reason});
     state_->first_hand = state_->first_hand || state_->dead->rank == state_->options.rank;
   } catch (const std::exception&) {
     // Nobody left to tell.
@@ -236,6 +240,12 @@ std::optional<DeadRank> Liveness::dead() const {
   return state_->dead;
 }
 
+std::string Liveness::in_vain() const {
+  const auto found = dead();
+  if (!found) return {};
+  return found->rank >= 0 ? fmt::format("rank {}: {}", found->rank, found->reason) : found->reason;
+}
+
 std::optional<DeadRank> Liveness::wait_for_verdict(milliseconds limit) const {
   std::unique_lock<std::mutex> lock(state_->mutex);
   state_->suspicious = true;
@@ -272,6 +282,10 @@ void Liveness::wait_for_others(milliseconds limit) {
 
 void Liveness::report_death(c10d::Store& store, int rank, const std::string& reason, const std::string& prefix) {
   write_verdict(store, prefix, {.rank = rank, .reason = reason});
+}
+
+std::optional<DeadRank> Liveness::verdict(c10d::Store& store, const std::string& prefix) {
+  return read_verdict(store, prefix);
 }
 
 }  // namespace trireme::comm

@@ -17,7 +17,7 @@ class Store;
 namespace trireme::comm {
 
 struct DeadRank {
-  int rank = -1;       // -1: the store itself, that is its launcher, is gone
+  int rank = -1;       // -1: none: the store itself, that is its launcher, is gone
   std::string reason;  // "killed by signal 9", "no heartbeat for 10.2 s", "failed: <its own error>"
 };
 
@@ -29,6 +29,7 @@ class Liveness {
     std::chrono::milliseconds interval{500};
     std::chrono::milliseconds timeout{30000};
     std::string prefix = "liveness";
+    int server = -1;  // the rank that serves the store; -1: a launcher does
   };
   // Keeps a connection of its own to the store. on_death is called once, from the watching thread, with the first rank
   // found dead by anyone (all ranks get the same one), unless this rank has finished.
@@ -37,9 +38,11 @@ class Liveness {
 
   void finish();  // this rank ends on purpose: silence is no death
   // This rank fails: tell the others why, unless somebody is known to be dead already (then this is only a
-  // consequence).
-  void fail(const std::string& reason);
+  // consequence). `at_fault`: the rank whose failure it is, where that is another one (its disk is full); -1: this one.
+  void fail(const std::string& reason, int at_fault = -1);
   std::optional<DeadRank> dead() const;
+  // Why nobody may be waited for any more, as one line; empty while no death is known.
+  std::string in_vain() const;
   // So that one failure is told once and not by every rank that it ends: whether this rank, which has failed too, is the
   // one to tell. Preferred is the rank that failed by itself, then one whose own operation was with the dead rank
   // (`first_hand`, said by note_first_hand); the first to ask of the others is waited for half a second. True where the
@@ -59,6 +62,8 @@ class Liveness {
   // The launcher's side: the child `rank` has ended this way.
   static void report_death(c10d::Store& store, int rank, const std::string& reason,
                            const std::string& prefix = "liveness");
+  // And whom the ranks, or the launcher, have found to be the first one dead.
+  static std::optional<DeadRank> verdict(c10d::Store& store, const std::string& prefix = "liveness");
 
  private:
   struct State;

@@ -73,6 +73,10 @@ struct Trainer::State {
     if (options.on_message) options.on_message(text);
   }
 
+  void stop_comes_after(const char* what) const {
+    if (options.stop_comes_after) options.stop_comes_after(what);
+  }
+
   void compare_hashes();
   void open(c10::intrusive_ptr<c10d::Store> store);
   void load();
@@ -90,7 +94,7 @@ void Trainer::State::compare_hashes() {
                                     "compare plans");
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank].item<std::int64_t>() != all[0].item<std::int64_t>())
-      throw RuntimeFailure({.rank = static_cast<int>(rank), .operation = "compare plans", .group = "world",
+      throw RuntimeFailure({.rank = static_cast<int>(rank), .operation = "compare plans",
                             .reason = "has another plan than rank 0: all ranks need the same config and program"});
 }
 
@@ -107,7 +111,8 @@ void Trainer::State::open(c10::intrusive_ptr<c10d::Store> store) {
   if (plan.mesh.world() == 1)
     barrier = std::make_shared<InProcessCommitBarrier>();
   else
-    barrier = std::make_shared<StoreCommitBarrier>(store, plan.mesh.world(), std::chrono::minutes(10));
+    // A rank that lives may write for as long as its file system takes.
+    barrier = std::make_shared<StoreCommitBarrier>(store, plan.mesh.world(), std::chrono::hours(24 * 365), options.in_vain);
   checkpoints = std::make_unique<CheckpointWriter>(
       CheckpointWriterOptions{.folder = checkpoint_folder(run), .rank = options.rank, .num_ranks = plan.mesh.world(),
                               .keep = run.checkpoint.keep, .model = run.model},
@@ -227,7 +232,9 @@ TrainOutcome Trainer::State::train() {
     if (evaluates || last || step % run.train.log_every == 0) {
       StepMetrics metrics = measure(result, seconds_since(start));
       if (evaluates) {
+        stop_comes_after("this evaluation");
         metrics.eval_loss = outcome.eval_loss = evaluation->run();
+        stop_comes_after("this step");
         if (bigram >= 0) metrics.bigram_loss = bigram;
       }
       if (options.on_metrics) options.on_metrics(metrics);

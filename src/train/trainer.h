@@ -35,6 +35,8 @@ struct TrainerOptions {
   Resume resume = Resume::never;
   double predicted_step_s = 0;            // printed beside what was measured; 0: no prediction
   std::function<bool()> stop_requested;  // asked once a step; agreed by all ranks in the step's last reduction
+  std::function<void(const char*)> stop_comes_after;  // what a stop that is asked for now waits for; a text that stays
+  std::function<std::string()> in_vain;  // why no rank may be waited for any more (one is dead); empty: all live
   // Rank 0 only: every logged step, and every evaluation (metrics with eval_loss), the bigram baseline once.
   std::function<void(const StepMetrics&)> on_metrics;
   std::function<void(const std::string&)> on_message;  // "resumed from step 40", "saved step 60"

@@ -315,7 +315,7 @@ class Failures(Case):
         process = self.start("--set", "checkpoint.every=0")
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(process.returncode, 75, errors)  # stopped, and neither finished nor failed
         last = json.loads(output.splitlines()[-1])["step"]
         self.assertTrue((self.folder / "out" / "checkpoints" / f"step-{last:08d}" / "index.json").exists())
         self.assertFalse(list((self.folder / "out" / "checkpoints").glob(".tmp*")))

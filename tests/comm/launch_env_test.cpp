@@ -64,7 +64,11 @@ TEST(LaunchEnv, Torchrun) {
                           .master_addr = "node1",
                           .master_port = 29500,
                           .source = LaunchSource::torchrun,
-                          .attempt = 1}));
+                          .launcher_serves = true,
+                          .attempt = 1,
+                          .token = "run"}));
+  EXPECT_EQ(parse_launch_env(with(torchrun, "TORCHELASTIC_RUN_ID", "job-7")).token, "job-7");
+  EXPECT_EQ(parse_launch_env(with(torchrun, "TRIREME_RUN_TOKEN", "secret")).token, "secret");
   // Its agent serves the store, unless it says otherwise: then rank 0 does.
   Environment zero = with(with(torchrun, "RANK", "0"), "LOCAL_RANK", "0");
   EXPECT_FALSE(parse_launch_env(zero).serves_store);
@@ -80,6 +84,57 @@ TEST(LaunchEnv, OwnLauncherServesTheStore) {
   EXPECT_EQ(e.source, LaunchSource::trireme);
   EXPECT_FALSE(e.serves_store);
   EXPECT_THAT(error_of({{"TRIREME_LAUNCHED", "1"}}), HasSubstr("environment: WORLD_SIZE: is not set"));
+  // It counts its attempts itself: torchrun's count around it is another one.
+  EXPECT_EQ(e.attempt, 0);
+  EXPECT_EQ(parse_launch_env(with(zero, "TRIREME_ATTEMPT", "2")).attempt, 2);
+}
+
+TEST(LaunchEnv, APodOrAnMpiJobNeedsNoLocalRanks) {
+  // As a Kubernetes job of PyTorch pods sets them: a rank a pod.
+  Environment pod = torchrun;
+  for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"}) pod.erase(name);
+  const LaunchEnv e = parse_launch_env(pod);
+  EXPECT_EQ(e.source, LaunchSource::torchrun);
+  EXPECT_EQ(e.rank, 3);
+  EXPECT_FALSE(e.local_known);
+  EXPECT_EQ(e.local_world, 1);
+  // Half of the pair says nothing.
+  EXPECT_FALSE(parse_launch_env(with(pod, "LOCAL_RANK", "1")).local_known);
+  // As Open MPI's and Intel MPI's launchers say it.
+  const LaunchEnv open_mpi = parse_launch_env(with(with(pod, "OMPI_COMM_WORLD_LOCAL_RANK", "1"), "OMPI_COMM_WORLD_LOCAL_SIZE", "2"));
+  EXPECT_TRUE(open_mpi.local_known);
+  EXPECT_EQ(open_mpi.local_rank, 1);
+  EXPECT_EQ(open_mpi.local_world, 2);
+  EXPECT_EQ(parse_launch_env(with(with(pod, "MPI_LOCALRANKID", "1"), "MPI_LOCALNRANKS", "4")).local_world, 4);
+}
+
+TEST(LaunchEnv, HalfALaunchersEnvironmentIsNoLauncher) {
+  for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    const LaunchEnv e = parse_launch_env(without(torchrun, name));
+    EXPECT_EQ(e.source, LaunchSource::single) << name;
+    EXPECT_EQ(e.world, 1);
+    EXPECT_THAT(e.note, HasSubstr("set but " + name + " is not")) << "and that is said";
+  }
+  EXPECT_THAT(parse_launch_env({{"WORLD_SIZE", "8"}}).note, HasSubstr("WORLD_SIZE is set but RANK, MASTER_ADDR, MASTER_PORT are not"));
+  // It does not hide Slurm.
+  EXPECT_EQ(parse_launch_env(with(slurm, "WORLD_SIZE", "3")).source, LaunchSource::slurm);
+  EXPECT_EQ(parse_launch_env(with(slurm, "WORLD_SIZE", "3")).world, 8);
+  EXPECT_EQ(parse_launch_env(with(slurm, "RANK", "3")).rank, 4);
+}
+
+TEST(LaunchEnv, AnExplicitNumberOfRanksComesFirst) {
+  EXPECT_EQ(ranks_to_start({}, 0, 4), 4);  // as the layout wants
+  EXPECT_EQ(ranks_to_start({}, 2, 4), 2);
+  // A step of one task is a shell, or a job that starts its own ranks.
+  const Environment one = with(with(with(slurm, "SLURM_NTASKS", "1"), "SLURM_PROCID", "0"), "SLURM_TASKS_PER_NODE", "1");
+  EXPECT_EQ(ranks_to_start(parse_launch_env(one), 2, 4), 2);
+  EXPECT_EQ(ranks_to_start(parse_launch_env(one), 0, 4), 4);
+  // In a launch of several each is a rank of it; as many as there are may be said again.
+  EXPECT_EQ(ranks_to_start(parse_launch_env(slurm), 0, 4), 0);
+  EXPECT_EQ(ranks_to_start(parse_launch_env(slurm), 8, 4), 0);
+  EXPECT_THROW(ranks_to_start(parse_launch_env(slurm), 2, 4), ConfigError);
+  // The ranks of our own launcher see its command line.
+  EXPECT_EQ(ranks_to_start({.world = 1, .source = LaunchSource::trireme}, 1, 4), 0);
 }
 
 TEST(LaunchEnv, Slurm) {
@@ -91,6 +146,8 @@ TEST(LaunchEnv, Slurm) {
   EXPECT_EQ(e.master_addr, "node01");
   EXPECT_EQ(e.master_port, 12000 + 7 * 1000);  // 12000 + (7 job + step) mod 20000
   EXPECT_EQ(e.source, LaunchSource::slurm);
+  EXPECT_EQ(e.token, "slurm-1000-0");
+  EXPECT_EQ(parse_launch_env(with(slurm, "SLURM_RESTART_COUNT", "2")).attempt, 2);
   EXPECT_FALSE(e.serves_store);
   EXPECT_TRUE(parse_launch_env(with(slurm, "SLURM_PROCID", "0")).serves_store);
   EXPECT_NE(parse_launch_env(with(slurm, "SLURM_STEP_ID", "1")).master_port, e.master_port);
@@ -119,8 +176,9 @@ TEST(LaunchEnv, TheInterfaceIsTakenAlong) {
 }
 
 TEST(LaunchEnv, WhatIsMissingIsNamed) {
-  for (const std::string name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
-    EXPECT_THAT(error_of(without(torchrun, name)), HasSubstr("environment: " + name + ": is not set, but needed"));
+  for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    EXPECT_THAT(error_of(with(without(torchrun, name), "TRIREME_LAUNCHED", "1")),
+                HasSubstr("environment: " + name + ": is not set, but needed"));
   for (const std::string name : {"SLURM_NTASKS", "SLURM_LOCALID", "SLURM_TASKS_PER_NODE"})
     EXPECT_THAT(error_of(without(slurm, name)), HasSubstr("environment: " + name + ": is not set"));
   EXPECT_THAT(error_of(without(slurm, "SLURM_JOB_NODELIST")), HasSubstr("environment: SLURM_NODELIST: is not set"));
@@ -167,23 +225,6 @@ TEST(LaunchEnv, TasksOnEachNode) {
   for (int node = 0; node < 3; ++node)
     EXPECT_EQ(tasks_on_node("4(x2),3", node, "X"), expected[static_cast<std::size_t>(node)]);
   EXPECT_EQ(tasks_on_node("8", 5, "X"), 8);  // one number for all
-}
-
-TEST(ConnectStore, ASingleRankNeedsNoNetwork) {
-  const auto store = connect_store({}, std::chrono::milliseconds(100));
-  store->set("a", std::string("b"));
-  EXPECT_EQ(store->get_to_str("a"), "b");
-}
-
-TEST(ConnectStore, AnUnreachableStoreIsNamed) {
-  const LaunchEnv env{
-      .rank = 1, .world = 2, .local_rank = 1, .local_world = 2, .master_addr = "127.0.0.1", .master_port = 1};
-  try {
-    connect_store(env, std::chrono::milliseconds(1000));
-    ADD_FAILURE() << "connected to port 1";
-  } catch (const RuntimeFailure& failure) {
-    EXPECT_THAT(failure.what(), HasSubstr("[operation connect to the store at 127.0.0.1:1]"));
-  }
 }
 
 }  // namespace

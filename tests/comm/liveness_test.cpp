@@ -138,6 +138,15 @@ TEST(Liveness, AFailureIsToldWithItsReason) {
   EXPECT_EQ(r.deaths_seen_by(0)[0].reason, "failed: no space left on the device");
 }
 
+TEST(Liveness, AFailureOfAnotherRankIsToldAsThatRanks) {
+  // As when rank 0 hears that rank 1's part of a checkpoint could not be written.
+  Ranks r(2, milliseconds(60000));
+  r.ranks[0]->fail("no space left on the device", 1);
+  ASSERT_TRUE(eventually([&] { return !r.deaths_seen_by(1).empty(); }));
+  EXPECT_EQ(Liveness::verdict(*r.store)->rank, 1);
+  EXPECT_EQ(r.ranks[0]->in_vain(), "rank 1: failed: no space left on the device");
+}
+
 TEST(Liveness, AFailedOperationMakesAllRanksSuspicious) {
   // The time-out is an hour; suspicion is max(2 s, 5 intervals) = 2 s. Rank 0 does not watch out of time by itself.
   Ranks r(3, std::chrono::hours(1));
@@ -170,6 +179,23 @@ TEST(Liveness, ALostStoreIsItsOwnVerdict) {
     EXPECT_EQ(r.deaths_seen_by(rank)[0].rank, -1);
     EXPECT_THAT(r.deaths_seen_by(rank)[0].reason, StartsWith("the launcher's store no longer answers"));
   }
+}
+
+TEST(Liveness, AStoreThatARankServesIsThatRank) {
+  auto server = c10::make_intrusive<c10d::TCPStore>(
+      "127.0.0.1", c10d::TCPStoreOptions{.port = 0, .isServer = true, .waitWorkers = false});
+  c10d::TCPStoreOptions options;
+  options.port = server->getPort();
+  options.waitWorkers = false;
+  Liveness liveness(c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options),
+                    {.rank = 1, .world = 2, .interval = milliseconds(20), .timeout = milliseconds(60000), .server = 0}, nullptr);
+  server.reset();
+  ASSERT_TRUE(eventually([&] { return liveness.dead().has_value(); }));
+  EXPECT_EQ(liveness.dead()->rank, 0);
+  EXPECT_THAT(liveness.dead()->reason, StartsWith("the store that it serves no longer answers"));
+  // One line, without libtorch's frames.
+  EXPECT_EQ(liveness.dead()->reason.find('\n'), std::string::npos);
+  EXPECT_EQ(liveness.dead()->reason.find("frame #"), std::string::npos);
 }
 
 TEST(Liveness, TheServingRankWaitsForTheOthers) {

@@ -40,12 +40,11 @@ TEST_P(Barrier, WaitsForAllRanksAndTellsAllOfOneError) {
       CommitBarrier& barrier = *barriers[static_cast<std::size_t>(rank)];
       if (rank == num_ranks - 1) std::this_thread::sleep_for(milliseconds(30));
       ++arrived;
-      EXPECT_EQ(barrier.arrive("0/written", rank, ""), "");
+      EXPECT_EQ(barrier.arrive("0/written", rank, ""), Agreed{});
       EXPECT_EQ(arrived, num_ranks);
-      const std::string last = std::to_string(num_ranks - 1);
       EXPECT_EQ(barrier.arrive("1/written", rank, rank == num_ranks - 1 ? "disk full" : ""),
-                "rank " + last + ": disk full");
-      EXPECT_EQ(barrier.arrive("2/written", rank, ""), "");
+                (Agreed{.rank = num_ranks - 1, .error = "disk full"}));
+      EXPECT_EQ(barrier.arrive("2/written", rank, ""), Agreed{});
     });
   }
 }
@@ -81,6 +80,24 @@ TEST_P(Barrier, CancelEndsTheWait) {
     EXPECT_EQ(error.detail().reason, "cancelled");
   }
   canceller.join();
+}
+
+// The time-out is an hour: only the news of the death can end the wait.
+TEST(StoreBarrier, AKnownDeathEndsTheWait) {
+  std::atomic<bool> dead{false};
+  StoreCommitBarrier barrier(c10::make_intrusive<c10d::HashStore>(), 2, std::chrono::hours(1),
+                             [&] { return dead ? "rank 1: killed by signal 9" : ""; });
+  std::thread killer([&] {
+    std::this_thread::sleep_for(milliseconds(30));
+    dead = true;
+  });
+  try {
+    barrier.arrive("0/written", 0, "");
+    ADD_FAILURE() << "no error";
+  } catch (const RuntimeFailure& error) {
+    EXPECT_EQ(error.detail().reason, "rank 1: killed by signal 9");
+  }
+  killer.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Barrier, testing::Bool(),

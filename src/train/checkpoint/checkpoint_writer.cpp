@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "comm/error_text.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint_index.h"
 #include "train/checkpoint/safetensors.h"
@@ -39,7 +40,7 @@ std::string error_of(F&& action) {
   } catch (const RuntimeFailure& e) {
     return e.detail().reason;
   } catch (const std::exception& e) {
-    return e.what();
+    return comm::error_text(e);
   }
 }
 
@@ -53,6 +54,7 @@ struct CheckpointWriter::State {
   std::atomic<std::int64_t> last_step{-1};
   std::atomic<std::int64_t> snapshot_bytes{0};
   std::string failure;  // written before `failed` is set
+  int failed_rank = -1;
   int num_saves = 0;
   double last_copy_bytes = 0;
 
@@ -86,27 +88,29 @@ void CheckpointWriter::State::commit(std::int64_t step, const nlohmann::json& st
 void CheckpointWriter::State::run(int save, std::int64_t step, const std::vector<NamedTensor>& tensors,
                                   const nlohmann::json& state) {
   const std::string key = fmt::format("{}-step-{}", save, step);
-  const std::string error = error_of([&] {
-    std::string written = barrier->arrive(key + "/written", options.rank, error_of([&] { write_own(step, tensors); }));
-    std::string committed;
+  try {
+    const Agreed written = barrier->arrive(key + "/written", options.rank, error_of([&] { write_own(step, tensors); }));
+    std::string error;
     if (options.rank == 0) {
-      if (written.empty()) committed = error_of([&] { commit(step, state); });
-      if (!written.empty() || !committed.empty()) {
+      if (written.error.empty()) error = error_of([&] { commit(step, state); });
+      if (!written.error.empty() || !error.empty()) {
         std::error_code ignored;
         fs::remove_all(unfinished_path(options.folder, step), ignored);
       }
     }
-    committed = barrier->arrive(key + "/committed", options.rank, committed);
-    if (!written.empty() || !committed.empty()) {
-      throw RuntimeFailure({.operation = "checkpoint", .reason = written.empty() ? committed : written});
-    }
-  });
-  if (error.empty()) {
+    const Agreed committed = barrier->arrive(key + "/committed", options.rank, error);
+    const Agreed& wrong = written.error.empty() ? committed : written;
+    if (!wrong.error.empty()) throw RuntimeFailure({.rank = wrong.rank, .operation = "checkpoint", .reason = wrong.error});
     last_step = step;
     return;
+  } catch (const RuntimeFailure& e) {
+    failed_rank = e.detail().rank;
+    failure = e.detail().reason;
+  } catch (const std::exception& e) {
+    failure = comm::error_text(e);
   }
   failure = fmt::format("the checkpoint of step {} was not written: {} (earlier checkpoints in {} are intact)", step,
-                        error, options.folder.string());
+                        failure, options.folder.string());
   failed = true;
 }
 
@@ -156,7 +160,7 @@ bool CheckpointWriter::failed() const {
 }
 
 void CheckpointWriter::check() {
-  if (state_->failed) throw RuntimeFailure({.operation = "checkpoint", .reason = state_->failure});
+  if (state_->failed) throw RuntimeFailure({.rank = state_->failed_rank, .operation = "checkpoint", .reason = state_->failure});
 }
 
 void CheckpointWriter::finish() {

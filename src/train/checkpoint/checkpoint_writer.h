@@ -53,8 +53,8 @@ class CheckpointWriter {
 
   // The last save has failed (the same on all ranks once all have finished it).
   bool failed() const;
-  // Throws RuntimeFailure where it has, with the step and the reason ("rank 2: cannot write ...: No space left on
-  // device") and that the earlier checkpoints are intact. Does not wait.
+  // Throws RuntimeFailure where it has, with the step and the reason (and the rank whose disk is full, say)
+  // and that the earlier checkpoints are intact. Does not wait.
   void check();
   // Waits for the save under way, then check().
   void finish();
