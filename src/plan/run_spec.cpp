@@ -47,6 +47,8 @@ void check(const RunSpec& run, const ConfigTable& table) {
                            l.dp > 0 ? fmt::format(" times layout.dp ({})", l.dp) : ""));
   if (run.train.eval_sequences > 0 && run.data.valid.empty())
     table.fail("data.valid", "is missing: train.eval_sequences asks for evaluation");
+  if (run.train.eval_every > 0 && run.train.eval_sequences == 0)
+    table.fail("train.eval_every", "evaluates nothing, for train.eval_sequences is 0: give that a number or \"all\"");
 }
 
 }  // namespace
