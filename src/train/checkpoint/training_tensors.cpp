@@ -82,13 +82,17 @@ void resume(const CheckpointReader& reader, nn::Model& model, AdamW& optimizer) 
   optimizer.set_num_steps(reader.step());
 }
 
-void start_from(const WeightSource& source, nn::Model& model, AdamW& optimizer) {
+void load_model(const WeightSource& source, nn::Model& model) {
   load_weights(source, model.spec(), model.parameters());
   at::NoGradGuard no_grad;
   for_each_selection_bias(model, [&](int layer, at::Tensor& bias) {
     const at::Tensor found = source.selection_bias(layer);
     if (found.defined()) bias.copy_(found);
   });
+}
+
+void start_from(const WeightSource& source, nn::Model& model, AdamW& optimizer) {
+  load_model(source, model);
   optimizer.adopt_values();
 }
 

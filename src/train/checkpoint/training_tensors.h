@@ -34,7 +34,9 @@ std::vector<NamedTensor> owned_tensors(nn::Model& model, const AdamW* optimizer,
 
 // Resumes: checks the model, loads everything that the rank hosts and sets the optimizer's step.
 void resume(const CheckpointReader& reader, nn::Model& model, AdamW& optimizer);
-// Starts from weights: values (and selection biases where the source has them), then the optimizer's masters.
+// The weights alone: values, and selection biases where the source has them. The source's model must be the model's.
+void load_model(const WeightSource& source, nn::Model& model);
+// Starts from weights: these, then the optimizer's masters.
 void start_from(const WeightSource& source, nn::Model& model, AdamW& optimizer);
 
 }  // namespace trireme::train
