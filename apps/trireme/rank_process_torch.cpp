@@ -21,7 +21,8 @@
 #include "plan/all_to_all/generators.h"
 #include "plan/exchange_pattern.h"
 #include "plan/run_files.h"
-#include "train/data/sequence_source.h"
+#include "train/data/evaluation_data.h"
+#include "train/data/training_data.h"
 #include "trireme/platform_choice.h"
 #include "trireme/run_plan.h"
 #include "trireme/run_output.h"
@@ -143,7 +144,7 @@ void check_before_launch(const RankOptions& options, int num_ranks) {
   plan::resolve_mesh(options.run, num_ranks);
   train::open_training(options.run);
   train::open_evaluation(options.run);
-  train::checkpoint_to_resume(options.run, options.resume);
+  if (const auto latest = train::checkpoint_to_resume(options.run, options.resume)) train::check_resume(options.run, *latest);
 }
 
 int refuse(const ConfigError& error, const comm::LaunchEnv& env) {

@@ -29,7 +29,8 @@ struct StepSums {
   double mean_z_loss() const { return tokens > 0 ? z_loss / tokens : 0; }
 };
 
-// All are called on the compute thread, in the order of the plan's actions. An empty one does nothing (or gives 0).
+// All are called on the compute thread, in the order of the plan's actions (the stop flag of a forward-only plan on the
+// thread that reduces the sums). An empty one does nothing (or gives 0).
 struct StepHooks {
   std::function<nn::Batch(int mb)> batch;  // tokens of a micro-batch, on the device; required
   std::function<double()>

@@ -95,6 +95,8 @@ void TensorRunner::run(const plan::Action& action) {
                        hooks_.stop_flag ? hooks_.stop_flag() : 0.0);
       break;
     case ActionKind::reduce_metrics:
+      // A forward-only plan has no norm to compute, but may be asked to stop as well.
+      if (buckets_ == nullptr) totals_.add_norm(0.0, hooks_.stop_flag ? hooks_.stop_flag() : 0.0);
       totals_.reduce_metrics(context_.group_of(action), operation);
       break;
     case ActionKind::reduce_counts:

@@ -51,6 +51,8 @@ void check(const RunSpec& run, const ConfigTable& table) {
     table.fail("data.valid", "is missing: train.eval_sequences asks for evaluation");
   if (const std::string why = FrozenParameters(run.train.freeze).problem(run.model); !why.empty())
     table.fail("train.freeze", why);
+  if (run.train.eval_every > 0 && run.train.eval_sequences == 0)
+    table.fail("train.eval_every", "evaluates nothing, for train.eval_sequences is 0: give that a number or \"all\"");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "train/checkpoint/checkpoint_writer.h"
 #include "train/checkpoint/training_tensors.h"
 #include "train/data/batch.h"
+#include "train/data/training_data.h"
 #include "train/evaluation.h"
 #include "train/optim/adamw.h"
 #include "train/optim/gradient_norm.h"
@@ -44,6 +45,12 @@ std::optional<CheckpointInfo> checkpoint_to_resume(const plan::RunSpec& run, Res
   return latest;
 }
 
+void check_resume(const plan::RunSpec& run, const CheckpointInfo& checkpoint) {
+  const CheckpointReader reader(checkpoint.path);
+  reader.check_model(run.model);
+  open_training(run)->resume(reader.state(), (checkpoint.path / state_file).string());
+}
+
 struct Trainer::State {
   const plan::RunSpec& run;
   const plan::Plan& plan;
@@ -54,13 +61,14 @@ struct Trainer::State {
   std::unique_ptr<nn::Model> model;
   std::unique_ptr<parallel::GradientBuckets> buckets;
   std::unique_ptr<AdamW> optimizer;
-  std::unique_ptr<SequenceSource> source;
+  std::unique_ptr<TrainingData> source;
   std::unique_ptr<parallel::StageRuntime> runtime;
   std::unique_ptr<Evaluation> evaluation;
   std::unique_ptr<CheckpointWriter> checkpoints;
 
   std::int64_t step = 0;  // the last one taken
   std::int64_t tokens_seen = 0;
+  std::int64_t sequences_seen = 0;  // the next step begins with this one, whatever the batch
   double learning_rate_now = 0;
   int skipped_in_a_row = 0;
   double bigram = -1;
@@ -83,6 +91,7 @@ struct Trainer::State {
   parallel::StepHooks hooks();
   void apply_gradients(const parallel::StepSums& sums, double norm);
   StepMetrics measure(const parallel::StepResult& result, double wall_s);
+  bool evaluate(StepMetrics& metrics);
   void save();
   TrainOutcome train();
 };
@@ -105,8 +114,12 @@ void Trainer::State::open(c10::intrusive_ptr<c10d::Store> store) {
   buckets = parallel::make_buckets(run, plan, options.rank, *model);
   load();
   runtime = std::make_unique<parallel::StageRuntime>(run, plan, communicator, options.rank, *model, buckets.get(), hooks());
-  if (run.train.eval_sequences > 0)
-    evaluation = std::make_unique<Evaluation>(run, plan.mesh, communicator, options.rank, *model);
+  if (auto sets = open_evaluation(run); !sets.empty()) {
+    for (const std::string& text : clamped_sets(run, sets)) message(text);
+    evaluation = std::make_unique<Evaluation>(
+        run, std::move(sets), plan.mesh, communicator, options.rank, *model,
+        EvaluationOptions{.stop_requested = options.stop_requested, .on_message = options.on_message});
+  }
   std::shared_ptr<CommitBarrier> barrier;
   if (plan.mesh.world() == 1)
     barrier = std::make_shared<InProcessCommitBarrier>();
@@ -134,7 +147,11 @@ void Trainer::State::load() {
     step = latest->step;
     tokens_seen = reader.state().value("tokens_seen", std::int64_t{0});
     optimizer->set_num_steps(reader.state().value("optimizer_steps", step));
-    message(fmt::format("resumed from step {} ({})", step, latest->path.filename().string()));
+    const TrainingData::Resumed resumed = source->resume(reader.state(), (latest->path / state_file).string());
+    sequences_seen = resumed.sequences_seen;
+    message(fmt::format("resumed from step {} ({}), at sequence {} of the data", step, latest->path.filename().string(),
+                        sequences_seen));
+    for (const std::string& text : resumed.messages) message(text);
     if (step >= run.train.steps) message(fmt::format("train.steps = {} is reached already", run.train.steps));
     return;
   }
@@ -151,7 +168,7 @@ void Trainer::State::load() {
 parallel::StepHooks Trainer::State::hooks() {
   parallel::StepHooks h;
   h.batch = [this](int mb) {
-    return make_batch(*source, first_sequence(run.batch, plan.mesh.dp, step, plan.mesh.dp_index(options.rank), mb),
+    return make_batch(*source, first_sequence(run.batch, plan.mesh.dp, sequences_seen, plan.mesh.dp_index(options.rank), mb),
                       run.batch.micro_batch, model->options().device);
   };
   h.owned_sum_of_squares = [this] { return sum_of_squares(model->parameters(), ownership); };
@@ -196,13 +213,28 @@ StepMetrics Trainer::State::measure(const parallel::StepResult& result, double w
   m.model_tflops = m.tokens_per_s * model::training_flops_per_token(run.model, run.batch.sequence_length) / 1e12;
   m.peak_memory_bytes = highest[1].item<double>();
   m.tokens_seen = tokens_seen;
+  m.tokens_by_set = source->position().tokens_of_sets(sequences_seen);
   for (double ratio : result.sums.load_ratio) m.expert_load_max_over_mean = std::max(m.expert_load_max_over_mean, ratio);
   return m;
 }
 
+// True where a stop was heard meanwhile. An evaluation that it cut short has no result.
+bool Trainer::State::evaluate(StepMetrics& metrics) {
+  const EvaluationResult result = evaluation->run();
+  if (!result.complete) {
+    message(fmt::format("the evaluation of step {} was stopped: it has no result", step));
+    return true;
+  }
+  metrics.eval_loss = result.loss;
+  for (const SetLoss& set : result.sets) metrics.eval_loss_by_set[set.name] = set.loss;
+  if (bigram >= 0) metrics.bigram_loss = bigram;
+  return result.stop && step < run.train.steps;
+}
+
 void Trainer::State::save() {
-  checkpoints->save(step, owned_tensors(*model, optimizer.get(), ownership),
-                    {{"seed", run.train.seed}, {"tokens_seen", tokens_seen}, {"optimizer_steps", optimizer->num_steps()}});
+  nlohmann::json state{{"seed", run.train.seed}, {"tokens_seen", tokens_seen}, {"optimizer_steps", optimizer->num_steps()}};
+  state.update(source->state(sequences_seen));
+  checkpoints->save(step, owned_tensors(*model, optimizer.get(), ownership), std::move(state));
   message(fmt::format("saving step {}", step));
 }
 
@@ -219,6 +251,7 @@ TrainOutcome Trainer::State::train() {
     parallel::StepResult result = runtime->step();
     ++step;
     tokens_seen += run.batch.global_batch * run.batch.sequence_length;
+    sequences_seen += run.batch.global_batch;
     note_peak();
     result.timeline.peak_memory_bytes = static_cast<double>(nn::peak_tensor_bytes());
     double& peak = copy > 0 ? outcome.checkpoint_peak_bytes : outcome.peak_bytes;
@@ -226,17 +259,17 @@ TrainOutcome Trainer::State::train() {
     if (options.on_step) options.on_step(step, result);
     outcome.stopped_early = result.sums.stop > 0 && step < run.train.steps;
 
-    const bool last = step == run.train.steps || outcome.stopped_early;
+    bool last = step == run.train.steps || outcome.stopped_early;
     const bool evaluates =
         evaluation && !outcome.stopped_early && (last || (run.train.eval_every > 0 && step % run.train.eval_every == 0));
     if (evaluates || last || step % run.train.log_every == 0) {
       StepMetrics metrics = measure(result, seconds_since(start));
       if (evaluates) {
-        stop_comes_after("this evaluation");
-        metrics.eval_loss = outcome.eval_loss = evaluation->run();
+        stop_comes_after("this part of the evaluation");
+        if (evaluate(metrics)) last = outcome.stopped_early = true;
         stop_comes_after("this step");
-        if (bigram >= 0) metrics.bigram_loss = bigram;
       }
+      if (metrics.eval_loss) outcome.eval_loss = metrics.eval_loss;
       if (options.on_metrics) options.on_metrics(metrics);
     }
     checkpoints->check();

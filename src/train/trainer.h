@@ -29,6 +29,10 @@ enum class Resume {
 // be, or one that may not be trained over.
 std::optional<CheckpointInfo> checkpoint_to_resume(const plan::RunSpec& run, Resume resume);
 
+// ConfigError where the run's model, seed or data are not those of the checkpoint (train/data/data_position.h says what may
+// change), which the trainer refuses as well: before any rank runs.
+void check_resume(const plan::RunSpec& run, const CheckpointInfo& checkpoint);
+
 struct TrainerOptions {
   int rank = 0;
   int local_rank = 0;

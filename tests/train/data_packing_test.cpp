@@ -5,7 +5,8 @@
 #include <set>
 
 #include "train/data/packing.h"
-#include "train/data/sequence_source.h"
+#include "train/data/evaluation_data.h"
+#include "train/data/training_data.h"
 #include "train/data_fixture.h"
 
 namespace trireme::train {
@@ -157,7 +158,7 @@ TEST(FirstSequence, EveryLayoutCoversTheGlobalBatchOnce) {
     for (int rank = 0; rank < dp; ++rank)
       for (std::int64_t mb = 0; mb < batch.num_micro_batches(dp); ++mb)
         for (std::int64_t i = 0; i < batch.micro_batch; ++i)
-          EXPECT_TRUE(seen.insert(first_sequence(batch, dp, 5, rank, mb) + i).second);
+          EXPECT_TRUE(seen.insert(first_sequence(batch, dp, 5 * 24, rank, mb) + i).second);
     EXPECT_EQ(seen.size(), 24u);
     EXPECT_EQ(*seen.begin(), 5 * 24);
     EXPECT_EQ(*seen.rbegin(), 5 * 24 + 23);
@@ -190,7 +191,7 @@ TEST_F(Packing, OpensWhatTheRunNames) {
   run.data.train = {{.prefix = write_tokens("train", {{1, 2, 3, 99}})}};
   run.data.valid = {{.prefix = write_tokens("valid", {{1, 2, 3, 100}})}};
   EXPECT_EQ(open_training(run)->num_sequences(), 1);
-  EXPECT_EQ(open_evaluation(run), nullptr);
+  EXPECT_TRUE(open_evaluation(run).empty());
   run.train.eval_sequences = 1;
   EXPECT_EQ(
       config_error_of([&] { open_evaluation(run); }),
@@ -199,7 +200,7 @@ TEST_F(Packing, OpensWhatTheRunNames) {
   EXPECT_EQ(config_error_of([&] { open_training(run); }),
             "run.toml: data.train: is missing: the prefix of a .bin/.idx pair is needed (or \"random\")");
   run.data.train = run.data.valid = {{.prefix = "random"}};
-  EXPECT_NE(read_sequence(*open_training(run), 0), read_sequence(*open_evaluation(run), 0));
+  EXPECT_NE(read_sequence(*open_training(run), 0), read_sequence(*open_evaluation(run).at(0).source, 0));
 }
 
 }  // namespace

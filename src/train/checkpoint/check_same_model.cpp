@@ -1,45 +1,71 @@
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/errors.h"
 #include "train/checkpoint/weight_source.h"
 
 namespace trireme::train {
+namespace {
+
+using Keys = std::vector<std::pair<std::string, std::string>>;
+
+// Names, initial values and what only the loss or the balancing sees: another value trains the same function.
+const std::vector<std::string> may_differ = {"model.name",
+                                             "model.family",
+                                             "model.init_std",
+                                             "model.moe.router.aux_loss_coefficient",
+                                             "model.moe.router.aux_loss_level",
+                                             "model.moe.router.z_loss_coefficient",
+                                             "model.moe.router.selection_bias_rate"};
+
+// Every key of the model in the order of its TOML form, so that a key which a model gets later is compared as well.
+Keys keys_of(const model::ModelSpec& spec) {
+  Keys out;
+  std::istringstream lines(model::to_toml(spec));
+  std::string table;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('[')) table = line.substr(1, line.find(']') - 1);
+    const auto equals = line.find(" = ");
+    if (equals == std::string::npos) continue;
+    out.emplace_back(table + "." + line.substr(0, equals), line.substr(equals + 3));
+  }
+  return out;
+}
+
+// Of parts that neither model has.
+bool without_meaning(const std::string& key, const model::ModelSpec& a, const model::ModelSpec& b) {
+  const bool experts = a.moe.num_experts > 0 || b.moe.num_experts > 0;
+  const bool linear = a.linear.kind != model::LinearMixerKind::none || b.linear.kind != model::LinearMixerKind::none;
+  return (!experts && key.starts_with("model.moe.")) || (!linear && key.starts_with("model.linear."));
+}
+
+}  // namespace
 
 void check_same_model(const model::ModelSpec& found, const model::ModelSpec& wanted, const std::string& file) {
-  const auto same = [&](const char* key, const auto& a, const auto& b) {
-    if (a == b) return;
-    throw ConfigError({.file = file,
-                       .key = fmt::format("model.{}", key),
-                       .value = fmt::format("{}", a),
-                       .allowed = fmt::format("the run's model has {}", b)});
-  };
-  same("vocab_size", found.vocab_size, wanted.vocab_size);
-  same("hidden", found.hidden, wanted.hidden);
-  same("num_layers", found.num_layers, wanted.num_layers);
-  same("num_dense_layers", found.num_dense_layers, wanted.num_dense_layers);
-  same("dense_ffn", found.dense_ffn, wanted.dense_ffn);
-  same("norm_eps", found.norm_eps, wanted.norm_eps);
-  same("tied_embeddings", found.tied_embeddings, wanted.tied_embeddings);
-  const auto &a = found.attention, &b = wanted.attention;
-  same("attention.num_heads", a.num_heads, b.num_heads);
-  same("attention.num_kv_heads", a.num_kv_heads, b.num_kv_heads);
-  same("attention.head_dim", a.head_dim, b.head_dim);
-  same("attention.qk_norm", a.qk_norm, b.qk_norm);
-  same("attention.bias", a.bias, b.bias);
-  same("attention.output_bias", a.output_bias, b.output_bias);
-  same("attention.rope_theta", a.rope_theta, b.rope_theta);
-  same("moe.num_experts", found.moe.num_experts, wanted.moe.num_experts);
-  same("moe.expert_ffn", found.moe.expert_ffn, wanted.moe.expert_ffn);
-  same("moe.shared_ffn", found.moe.shared_ffn, wanted.moe.shared_ffn);
-  const auto &r = found.moe.router, &s = wanted.moe.router;
-  same("moe.router.top_k", r.top_k, s.top_k);
-  same("moe.router.score", r.score == model::ScoreFunction::sigmoid ? "sigmoid" : "softmax",
-       std::string(s.score == model::ScoreFunction::sigmoid ? "sigmoid" : "softmax"));
-  same("moe.router.renormalise", r.renormalise, s.renormalise);
-  same("moe.router.scale", r.scale, s.scale);
-  same("moe.router.num_groups", r.num_groups, s.num_groups);
-  same("moe.router.top_groups", r.top_groups, s.top_groups);
-  same("moe.router.selection_bias", r.selection_bias, s.selection_bias);
+  const Keys a = keys_of(found), b = keys_of(wanted);
+  std::vector<std::size_t> different;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i] && std::ranges::find(may_differ, a[i].first) == may_differ.end() &&
+        !without_meaning(a[i].first, found, wanted))
+      different.push_back(i);
+  if (different.empty()) return;
+  std::vector<std::string> others;
+  for (std::size_t i = 1; i < different.size(); ++i)
+    others.push_back(fmt::format("{} = {} against {}", a[different[i]].first, a[different[i]].second, b[different[i]].second));
+  const auto& [key, value] = a[different[0]];
+  throw ConfigError(
+      {.file = file,
+       .key = key,
+       .value = value,
+       .allowed = fmt::format("the run's model has {}{}: these weights are another model's. Only its name, initial values "
+                              "and loss coefficients may differ",
+                              b[different[0]].second,
+                              others.empty() ? "" : fmt::format(" (also {})", fmt::join(others, ", ")))});
 }
 
 }  // namespace trireme::train

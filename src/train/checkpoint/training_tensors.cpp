@@ -123,13 +123,17 @@ plan::FrozenParameters frozen_in(const CheckpointReader& reader) {
   return plan::FrozenParameters(std::move(patterns));
 }
 
-void start_from(const WeightSource& source, nn::Model& model, AdamW& optimizer) {
+void load_model(const WeightSource& source, nn::Model& model) {
   load_weights(source, model.spec(), model.parameters());
   at::NoGradGuard no_grad;
   for_each_selection_bias(model, [&](int layer, at::Tensor& bias) {
     const at::Tensor found = source.selection_bias(layer);
     if (found.defined()) bias.copy_(found);
   });
+}
+
+void start_from(const WeightSource& source, nn::Model& model, AdamW& optimizer) {
+  load_model(source, model);
   optimizer.adopt_values();
 }
 

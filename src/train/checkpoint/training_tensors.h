@@ -37,7 +37,9 @@ std::vector<NamedTensor> owned_tensors(nn::Model& model, const AdamW* optimizer,
 void resume(const CheckpointReader& reader, nn::Model& model, AdamW& optimizer);
 // What the run that wrote a checkpoint froze: state.json's "frozen", a list of patterns. ConfigError where it is none.
 plan::FrozenParameters frozen_in(const CheckpointReader& reader);
-// Starts from weights: values (and selection biases where the source has them), then the optimizer's masters.
+// The weights alone: values, and selection biases where the source has them. The source's model must be the model's.
+void load_model(const WeightSource& source, nn::Model& model);
+// Starts from weights: these, then the optimizer's masters.
 void start_from(const WeightSource& source, nn::Model& model, AdamW& optimizer);
 
 }  // namespace trireme::train

@@ -32,8 +32,9 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
 void load_weights(const WeightSource& source, const model::ModelSpec& model,
                   const std::vector<nn::Parameter*>& parameters);
 
-// ConfigError with `file` and the first key, such as model.hidden, that makes two models incompatible: everything that
-// gives tensors their shapes or the computation its meaning. Names, initial values and loss coefficients may differ.
+// ConfigError with `file`, the first key, such as model.hidden, that makes two models incompatible, and the other ones:
+// everything that gives tensors their shapes or the computation its meaning. Names, initial values and loss coefficients
+// may differ.
 void check_same_model(const model::ModelSpec& found, const model::ModelSpec& wanted, const std::string& file);
 
 }  // namespace trireme::train

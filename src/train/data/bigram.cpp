@@ -23,8 +23,9 @@ BigramModel::BigramModel(const TokenReader& tokens, std::int64_t vocab_size, boo
 
   std::vector<std::int64_t> block(1 << 16);
   std::int64_t previous = -1, document = 0;
-  for (std::int64_t first = 0; first < tokens.num_tokens(); first += static_cast<std::int64_t>(block.size())) {
-    const auto n = std::min<std::int64_t>(static_cast<std::int64_t>(block.size()), tokens.num_tokens() - first);
+  const std::int64_t counted = std::min(tokens.num_tokens(), most_bigram_tokens);
+  for (std::int64_t first = 0; first < counted; first += static_cast<std::int64_t>(block.size())) {
+    const auto n = std::min<std::int64_t>(static_cast<std::int64_t>(block.size()), counted - first);
     const std::span<std::int64_t> here(block.data(), static_cast<std::size_t>(n));
     tokens.read(first, here);
     for (std::int64_t i = 0; i < n; ++i) {
@@ -45,7 +46,7 @@ BigramModel::BigramModel(const TokenReader& tokens, std::int64_t vocab_size, boo
       previous = token;
     }
   }
-  num_tokens_ = static_cast<double>(tokens.num_tokens());
+  num_tokens_ = static_cast<double>(counted);
 }
 
 std::uint32_t BigramModel::pair_count(std::int64_t previous, std::int64_t next) const {

@@ -10,9 +10,12 @@
 
 namespace trireme::train {
 
+// A few seconds of counting, so that whoever waits for it does not give up.
+inline constexpr std::int64_t most_bigram_tokens = std::int64_t{1} << 26;
+
 class BigramModel {
  public:
-  // Counts all tokens of the file; pairs within documents only where `reset_at_documents`. Memory: about 40 bytes a
+  // Counts the file's first most_bigram_tokens tokens; pairs within documents only where `reset_at_documents`. Memory: about 40 bytes a
   // different pair, or 4 bytes times vocab_size^2 up to a vocabulary of 4,096.
   BigramModel(const TokenReader& tokens, std::int64_t vocab_size, bool reset_at_documents);
 

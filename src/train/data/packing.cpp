@@ -8,12 +8,14 @@
 
 namespace trireme::train {
 
-DocumentStream::DocumentStream(const TokenReader& tokens, std::vector<std::int64_t> order)
-    : tokens_(tokens), order_(std::move(order)), begin_(order_.size() + 1, 0) {
+DocumentStream::DocumentStream(const TokenReader& tokens, std::vector<std::int64_t> order, const LossWeights* weights)
+    : tokens_(tokens), weights_(weights), order_(std::move(order)), begin_(order_.size() + 1, 0) {
   for (std::size_t i = 0; i < order_.size(); ++i) begin_[i + 1] = begin_[i] + tokens_.document_length(order_[i]);
 }
 
-void DocumentStream::read(std::int64_t first, std::span<std::int64_t> tokens, std::span<std::int64_t> documents) const {
+void DocumentStream::read(std::int64_t first, std::span<std::int64_t> tokens, std::span<std::int64_t> documents,
+                          std::span<float> weights) const {
+  if (weights_ == nullptr) std::ranges::fill(weights, 1.0f);
   // The last document that begins at or before `first`; empty ones before it hold no token.
   auto place = static_cast<std::size_t>(std::upper_bound(begin_.begin(), begin_.end(), first) - begin_.begin() - 1);
   std::size_t done = 0;
@@ -21,26 +23,28 @@ void DocumentStream::read(std::int64_t first, std::span<std::int64_t> tokens, st
     const std::int64_t within = first + static_cast<std::int64_t>(done) - begin_[place];
     const std::int64_t length = begin_[place + 1] - begin_[place];
     const auto n = std::min(tokens.size() - done, static_cast<std::size_t>(length - within));
-    tokens_.read(tokens_.first_token(order_[place]) + within, tokens.subspan(done, n));
+    const std::int64_t in_file = tokens_.first_token(order_[place]) + within;
+    tokens_.read(in_file, tokens.subspan(done, n));
+    if (weights_ != nullptr) weights_->read(in_file, weights.subspan(done, n));
     std::fill_n(documents.begin() + static_cast<std::ptrdiff_t>(done), n, static_cast<std::int64_t>(place));
     done += n;
     ++place;
   }
 }
 
-void fill_slots(std::span<const std::int64_t> window, std::span<const std::int64_t> window_documents,
-                bool reset_at_documents, SequenceSlots out) {
+void fill_slots(const Window& window, bool reset_at_documents, SequenceSlots out) {
   std::int64_t document = 0, begin = 0;
-  const std::size_t length = window.size() - 1;
+  const std::size_t length = window.tokens.size() - 1;
   for (std::size_t i = 0; i < length; ++i) {
-    if (reset_at_documents && i > 0 && window_documents[i] != window_documents[i - 1]) {
+    if (reset_at_documents && i > 0 && window.documents[i] != window.documents[i - 1]) {
       ++document;
       begin = static_cast<std::int64_t>(i);
     }
-    out.tokens[i] = window[i];
-    out.targets[i] = window[i + 1];
+    out.tokens[i] = window.tokens[i];
+    out.targets[i] = window.tokens[i + 1];
     // The token behind a document's end is another document's first, which nothing before it could tell.
-    out.weights[i] = reset_at_documents && window_documents[i + 1] != window_documents[i] ? 0.0f : 1.0f;
+    const bool ends = reset_at_documents && window.documents[i + 1] != window.documents[i];
+    out.weights[i] = ends ? 0.0f : window.weights[i + 1];
     out.positions[i] = static_cast<std::int64_t>(i) - begin;
     out.documents[i] = document;
   }
@@ -64,16 +68,19 @@ class PackedSource : public SequenceSource {
   PackedSource(std::shared_ptr<const TokenReader> tokens, const PackingOptions& options)
       : tokens_(std::move(tokens)),
         options_(options),
-        num_windows_(windows_or_fail(*tokens_, options)),
-        window_(static_cast<std::size_t>(options.sequence_length + 1)),
-        documents_(window_.size()) {}
+        num_windows_(windows_or_fail(*tokens_, options)) {
+    const auto length = static_cast<std::size_t>(options.sequence_length + 1);
+    window_ = {.tokens = std::vector<std::int64_t>(length),
+               .documents = std::vector<std::int64_t>(length),
+               .weights = std::vector<float>(length)};
+  }
 
   std::int64_t sequence_length() const override { return options_.sequence_length; }
 
  protected:
   void read_window(const DocumentStream& stream, std::int64_t window, SequenceSlots out) const {
-    stream.read(window * options_.sequence_length, window_, documents_);
-    fill_slots(window_, documents_, options_.reset_at_documents, out);
+    stream.read(window * options_.sequence_length, window_.tokens, window_.documents, window_.weights);
+    fill_slots(window_, options_.reset_at_documents, out);
   }
 
   std::shared_ptr<const TokenReader> tokens_;
@@ -81,7 +88,7 @@ class PackedSource : public SequenceSource {
   std::int64_t num_windows_;
 
  private:
-  mutable std::vector<std::int64_t> window_, documents_;
+  mutable Window window_;
 };
 
 class TrainingSource final : public PackedSource {
@@ -108,7 +115,8 @@ class TrainingSource final : public PackedSource {
     random_permutation(stream_key(options_.seed, fmt::format("documents of epoch {}", number)), documents);
     std::vector<std::int64_t> windows(static_cast<std::size_t>(num_windows_));
     random_permutation(stream_key(options_.seed, fmt::format("windows of epoch {}", number)), windows);
-    return std::make_unique<Epoch>(Epoch{number, DocumentStream(*tokens_, std::move(documents)), std::move(windows)});
+    DocumentStream stream(*tokens_, std::move(documents), options_.weights.get());
+    return std::make_unique<Epoch>(Epoch{number, std::move(stream), std::move(windows)});
   }
 
   mutable std::unique_ptr<Epoch> epoch_;
@@ -118,7 +126,7 @@ class EvaluationSource final : public PackedSource {
  public:
   EvaluationSource(std::shared_ptr<const TokenReader> tokens, const PackingOptions& options, std::int64_t num_sequences)
       : PackedSource(std::move(tokens), options),
-        stream_(*tokens_, in_file_order(tokens_->num_documents())),
+        stream_(*tokens_, in_file_order(tokens_->num_documents()), options.weights.get()),
         num_sequences_(std::min(num_sequences, num_windows_)) {}
 
   std::int64_t num_sequences() const override { return num_sequences_; }

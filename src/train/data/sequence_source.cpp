@@ -5,7 +5,6 @@
 
 #include "base/errors.h"
 #include "base/rng.h"
-#include "train/data/packing.h"
 
 namespace trireme::train {
 namespace {
@@ -44,28 +43,6 @@ class RandomSource final : public SequenceSource {
   std::int64_t num_sequences_;
 };
 
-std::shared_ptr<const TokenReader> open_tokens(const plan::RunSpec& run, const char* key, const std::string& prefix) {
-  if (prefix.empty())
-    throw ConfigError({.file = run.file,
-                       .key = key,
-                       .allowed = "is missing: the prefix of a .bin/.idx pair is needed (or \"random\")"});
-  auto tokens = std::make_shared<const TokenReader>(prefix, DataOrigin{.file = run.file, .key = key});
-  tokens->check_vocabulary(run.model.vocab_size);
-  return tokens;
-}
-
-std::string only_set(const plan::RunSpec& run, const char* key, const std::vector<plan::DataSet>& sets) {
-  if (sets.size() > 1)
-    throw ConfigError({.file = run.file, .key = key, .allowed = "blends of several sets are not trained yet"});
-  return sets.empty() ? "" : sets[0].prefix;
-}
-
-PackingOptions packing(const plan::RunSpec& run) {
-  return {.sequence_length = run.batch.sequence_length,
-          .reset_at_documents = run.data.reset_at_documents,
-          .seed = run.train.seed};
-}
-
 }  // namespace
 
 std::unique_ptr<SequenceSource> random_source(std::int64_t vocab_size, std::int64_t sequence_length, std::uint64_t seed,
@@ -81,23 +58,9 @@ void fill_padding(SequenceSlots out) {
   std::ranges::fill(out.documents, -1);
 }
 
-std::unique_ptr<SequenceSource> open_training(const plan::RunSpec& run) {
-  const std::string prefix = only_set(run, "data.train", run.data.train);
-  if (prefix == "random") return random_source(run.model.vocab_size, run.batch.sequence_length, run.train.seed);
-  return training_source(open_tokens(run, "data.train", prefix), packing(run));
-}
-
-std::unique_ptr<SequenceSource> open_evaluation(const plan::RunSpec& run) {
-  if (run.train.eval_sequences == 0) return nullptr;
-  const std::string prefix = only_set(run, "data.valid", run.data.valid);
-  // Another seed than training's: the same sequences would be seen data.
-  if (prefix == "random")
-    return random_source(run.model.vocab_size, run.batch.sequence_length, run.train.seed + 1, run.train.eval_sequences);
-  return evaluation_source(open_tokens(run, "data.valid", prefix), packing(run), run.train.eval_sequences);
-}
-
-std::int64_t first_sequence(const plan::BatchSpec& batch, int dp, std::int64_t step, int dp_index, std::int64_t mb) {
-  return step * batch.global_batch + (dp_index * batch.num_micro_batches(dp) + mb) * batch.micro_batch;
+std::int64_t first_sequence(const plan::BatchSpec& batch, int dp, std::int64_t sequences_seen, int dp_index,
+                            std::int64_t mb) {
+  return sequences_seen + (dp_index * batch.num_micro_batches(dp) + mb) * batch.micro_batch;
 }
 
 }  // namespace trireme::train

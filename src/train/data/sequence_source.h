@@ -1,5 +1,6 @@
-// Where training and evaluation sequences come from. A sequence is known by its number alone (training: step * global
-// batch + its place in the batch), so the order never depends on the layout, and resuming needs only the step.
+// Where training and evaluation sequences come from. A sequence is known by its number alone (training: sequences of all
+// steps before + its place in the batch), so the order depends neither on the layout nor on the batch, and resuming needs
+// only the number of sequences that were taken.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "plan/run_spec.h"
+#include "train/data/loss_weights.h"
 #include "train/data/token_file.h"
 
 namespace trireme::train {
@@ -15,7 +17,7 @@ namespace trireme::train {
 struct SequenceSlots {
   std::span<std::int64_t> tokens;
   std::span<std::int64_t> targets;    // the next token
-  std::span<float> weights;           // 0: no target (the document ends here), or padding
+  std::span<float> weights;           // of the target in the loss; 0: none (the document ends here), or padding
   std::span<std::int64_t> positions;  // restart at each document where reset_at_documents
   std::span<std::int64_t> documents;  // 0, 1, ... within the sequence; -1: padding
 };
@@ -44,6 +46,7 @@ struct PackingOptions {
   std::int64_t sequence_length = 0;
   bool reset_at_documents = true;
   std::uint64_t seed = 1;
+  std::shared_ptr<const LossWeights> weights;  // null: every target counts 1
 };
 std::unique_ptr<SequenceSource> training_source(std::shared_ptr<const TokenReader> tokens,
                                                 const PackingOptions& options);
@@ -53,11 +56,9 @@ std::unique_ptr<SequenceSource> training_source(std::shared_ptr<const TokenReade
 std::unique_ptr<SequenceSource> evaluation_source(std::shared_ptr<const TokenReader> tokens,
                                                   const PackingOptions& options, std::int64_t num_sequences);
 
-// As RUN.toml says. Checks files and vocabulary. `open_evaluation` gives null where train.eval_sequences is 0.
-std::unique_ptr<SequenceSource> open_training(const plan::RunSpec& run);
-std::unique_ptr<SequenceSource> open_evaluation(const plan::RunSpec& run);
-
-// Number of the first sequence of micro-batch `mb` of data rank `dp_index`: a data rank's sequences are contiguous.
-std::int64_t first_sequence(const plan::BatchSpec& batch, int dp, std::int64_t step, int dp_index, std::int64_t mb);
+// Number of the first sequence of micro-batch `mb` of data rank `dp_index`, in a step before which `sequences_seen` were
+// taken: a data rank's sequences are contiguous.
+std::int64_t first_sequence(const plan::BatchSpec& batch, int dp, std::int64_t sequences_seen, int dp_index,
+                            std::int64_t mb);
 
 }  // namespace trireme::train

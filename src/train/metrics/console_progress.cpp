@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/units.h"
 
@@ -35,6 +37,11 @@ std::string ConsoleProgress::line(const StepMetrics& m) {
   const std::size_t width = std::max<std::size_t>(fmt::formatted_size("{}", num_steps_), 1);
   std::string out = fmt::format("step {:>{}}/{}  loss {:.4f}", m.step, width, num_steps_, m.loss);
   if (m.eval_loss) out += fmt::format("  eval {:.4f}", *m.eval_loss);
+  if (m.eval_loss_by_set.size() > 1) {
+    std::vector<std::string> sets;
+    for (const auto& [name, loss] : m.eval_loss_by_set) sets.push_back(fmt::format("{} {:.4f}", name, loss));
+    out += fmt::format(" [{}]", fmt::join(sets, ", "));
+  }
   if (m.bigram_loss) out += fmt::format(" (bigram {:.4f})", *m.bigram_loss);
   out += fmt::format("  grad {:.3g}  lr {:.1e}  {}  {:.3g} TFLOP/s  {}", m.grad_norm, m.learning_rate,
                      describe_rate(m.tokens_per_s), m.model_tflops, describe_step_time(m));

@@ -33,6 +33,18 @@ nlohmann::ordered_json number(std::int64_t value) {
   return value;
 }
 
+template <class Value>
+void write_by_name(nlohmann::ordered_json& out, const char* key, const std::map<std::string, Value>& values) {
+  for (const auto& [name, value] : values) out[key][name] = number(value);
+}
+
+template <class Value>
+void read_by_name(const nlohmann::json& json, const char* key, std::map<std::string, Value>& values) {
+  if (!json.contains(key) || !json[key].is_object()) return;
+  for (const auto& [name, value] : json[key].items())
+    values[name] = value.is_null() ? std::numeric_limits<Value>::quiet_NaN() : value.template get<Value>();
+}
+
 }  // namespace
 
 nlohmann::ordered_json to_json(const StepMetrics& metrics) {
@@ -40,6 +52,8 @@ nlohmann::ordered_json to_json(const StepMetrics& metrics) {
   for_each_field(metrics, [&](const char* name, const auto& value) { out[name] = number(value); });
   if (metrics.eval_loss) out["eval_loss"] = number(*metrics.eval_loss);
   if (metrics.bigram_loss) out["bigram_loss"] = number(*metrics.bigram_loss);
+  write_by_name(out, "tokens_by_set", metrics.tokens_by_set);
+  write_by_name(out, "eval_loss_by_set", metrics.eval_loss_by_set);
   return out;
 }
 
@@ -57,6 +71,8 @@ StepMetrics step_metrics_from_json(const nlohmann::json& json) {
   for_each_field(metrics, read);
   if (json.contains("eval_loss")) read("eval_loss", metrics.eval_loss.emplace());
   if (json.contains("bigram_loss")) read("bigram_loss", metrics.bigram_loss.emplace());
+  read_by_name(json, "tokens_by_set", metrics.tokens_by_set);
+  read_by_name(json, "eval_loss_by_set", metrics.eval_loss_by_set);
   return metrics;
 }
 

@@ -1,7 +1,9 @@
 // What a step reports: one value for the console, metrics.jsonl and TensorBoard. Field names are the JSON names.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -24,6 +26,8 @@ struct StepMetrics {
   double expert_load_max_over_mean = 0;    // worst MoE layer: rows of the busiest expert over the mean; 0: no experts
   std::optional<double> eval_loss;         // on the steps that evaluate
   std::optional<double> bigram_loss;       // beside it: what a bigram model of the same text reaches
+  std::map<std::string, std::int64_t> tokens_by_set;    // tokens_seen by data set
+  std::map<std::string, double> eval_loss_by_set;       // beside eval_loss; one that has no target is not a number
 };
 
 // One flat object; values that are not finite become null (JSON has none). The optional ones are absent where there are

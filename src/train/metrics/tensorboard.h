@@ -37,8 +37,8 @@ class TensorBoardWriter {
   // Makes `folder`/events.out.tfevents.<time>.<host>.<pid>; a resumed run adds a file. ConfigError where it cannot.
   explicit TensorBoardWriter(const std::filesystem::path& folder);
 
-  // Every number of the step as train/<name> (eval/loss, eval/bigram_loss), at the current time. RuntimeFailure on
-  // failure.
+  // Every number of the step as train/<name> (eval/loss, eval/loss/<set>, eval/bigram_loss, data/tokens/<set>), at the
+  // current time. RuntimeFailure on failure.
   void write(const StepMetrics& metrics);
   void write(const ScalarEvent& event);
   const std::filesystem::path& path() const { return path_; }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -48,6 +49,10 @@ void TensorBoardWriter::write(const StepMetrics& metrics) {
                                                     : "train/" + name;
     event.scalars.push_back({tag, value.get<float>()});
   }
+  for (const auto& [name, tokens] : metrics.tokens_by_set)
+    event.scalars.push_back({"data/tokens/" + name, static_cast<float>(tokens)});
+  for (const auto& [name, loss] : metrics.eval_loss_by_set)
+    if (std::isfinite(loss)) event.scalars.push_back({"eval/loss/" + name, static_cast<float>(loss)});
   write(event);
 }
 

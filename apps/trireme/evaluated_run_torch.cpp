@@ -1,0 +1,160 @@
+#include "trireme/evaluated_run.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/errors.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/weight_source.h"
+
+namespace trireme::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t default_sequence_length = 1024;
+
+struct Source {
+  std::optional<fs::path> run_file;  // of the run whose checkpoint this is
+  bool is_run = false;               // the run was named, not its checkpoint
+  fs::path weights;
+};
+
+std::optional<fs::path> run_file_above(const fs::path& checkpoint) {
+  const fs::path file = fs::absolute(checkpoint / "").parent_path().parent_path().parent_path() / "run.toml";
+  return fs::exists(file) ? std::optional(file) : std::nullopt;
+}
+
+fs::path checkpoint_of(const fs::path& folder, std::int64_t step) {
+  const auto all = train::list_checkpoints(folder);
+  if (all.empty()) throw ConfigError({.file = folder.string(), .allowed = "holds no complete checkpoint to evaluate"});
+  if (step == 0) return all.back().path;
+  const auto found = std::ranges::find(all, step, &train::CheckpointInfo::step);
+  if (found != all.end()) return found->path;
+  std::vector<std::int64_t> steps;
+  for (const auto& c : all) steps.push_back(c.step);
+  throw ConfigError(
+      {.key = "--step",
+       .value = fmt::format("{}", step),
+       .allowed = fmt::format("{} has checkpoints of the steps {}", folder.string(), fmt::join(steps, ", "))});
+}
+
+Source find_source(const EvaluateOptions& o) {
+  const fs::path path = o.source;
+  if (!fs::exists(path))
+    throw ConfigError(
+        {.key = "SOURCE",
+         .value = o.source,
+         .allowed = "there is no such file or folder: a run's folder or file, a checkpoint or a Hugging Face folder "
+                    "is needed"});
+  const auto without_step = [&](Source found) {
+    if (o.step > 0)
+      throw ConfigError({.key = "--step",
+                         .value = fmt::format("{}", o.step),
+                         .allowed = "chooses among a run's checkpoints, and SOURCE is not a run"});
+    return found;
+  };
+  if (fs::exists(path / train::index_file)) return without_step({.run_file = run_file_above(path), .weights = path});
+  if (fs::exists(path / "config.json")) return without_step({.weights = path});
+  if (fs::exists(path / "run.toml"))
+    return {.run_file = path / "run.toml", .is_run = true, .weights = checkpoint_of(path / "checkpoints", o.step)};
+  if (fs::is_regular_file(path)) {
+    const plan::RunSpec run = plan::load_run(path, o.set);
+    return {.run_file = path, .is_run = true, .weights = checkpoint_of(run.folder / "checkpoints", o.step)};
+  }
+  if (!train::list_checkpoints(path).empty()) {
+    const fs::path checkpoint = checkpoint_of(path, o.step);
+    return {.run_file = run_file_above(checkpoint), .weights = checkpoint};
+  }
+  throw ConfigError(
+      {.key = "SOURCE",
+       .value = o.source,
+       .allowed = "is neither a run's folder (run.toml), a checkpoint (index.json), a folder of checkpoints nor a "
+                  "Hugging Face folder (config.json)"});
+}
+
+plan::DataSet set_of(const std::string& text) {
+  if (text.empty()) throw ConfigError({.key = "--data", .allowed = "needs the prefix of a .bin/.idx pair"});
+  plan::DataSet set{.prefix = text};
+  // A prefix may have an equals sign of its own.
+  if (const auto at = text.rfind('='); at != std::string::npos && !fs::exists(text + ".idx"))
+    set = {.prefix = text.substr(0, at), .name = text.substr(at + 1)};
+  if (set.prefix.empty() || (text.ends_with('=') && set.name.empty()))
+    throw ConfigError({.key = "--data", .value = text, .allowed = "must be PREFIX or PREFIX=NAME"});
+  // The files themselves are often what is at hand.
+  for (const char* ending : {".bin", ".idx"})
+    if (set.prefix.ends_with(ending) && !fs::exists(set.prefix + ".idx"))
+      throw ConfigError({.key = "--data",
+                         .value = set.prefix,
+                         .allowed = fmt::format("is a file: give its prefix, without {}", ending)});
+  if (set.prefix != "random") set.prefix = fs::absolute(set.prefix).lexically_normal().string();
+  return set;
+}
+
+std::vector<plan::DataSet> sets_of(const std::vector<std::string>& data) {
+  std::vector<plan::DataSet> sets;
+  for (const std::string& text : data) {
+    sets.push_back(set_of(text));
+    const std::string name = plan::name_of(sets.back());
+    for (std::size_t i = 0; i + 1 < sets.size(); ++i)
+      if (plan::name_of(sets[i]) == name)
+        throw ConfigError(
+            {.key = "--data",
+             .value = text,
+             .allowed = fmt::format("is the second set with the name \"{}\": give each one of its own, as "
+                                    "PREFIX=NAME",
+                                    name)});
+  }
+  return sets;
+}
+
+std::int64_t sequences_of(const std::string& text) {
+  if (text == "all") return plan::all_sequences;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value <= 0)
+    throw ConfigError({.key = "--sequences", .value = text, .allowed = "must be a number of at least 1, or \"all\""});
+  return value;
+}
+
+// Without a run: the model alone, on one rank or as many data ranks as are asked for.
+plan::RunSpec run_without_file(const Source& source, const EvaluateOptions& o) {
+  plan::RunSpec run;
+  run.name = "evaluate";
+  run.model = train::open_weights(source.weights)->model();
+  run.batch = {.sequence_length = default_sequence_length, .micro_batch = 1, .global_batch = 1};
+  return plan::parse_run(plan::to_toml(run), o.source, o.set);
+}
+
+}  // namespace
+
+EvaluatedRun evaluated_run(const EvaluateOptions& o, int launched_ranks) {
+  const Source source = find_source(o);
+  EvaluatedRun out{.weights = source.weights};
+  plan::RunSpec& run = out.run;
+  run = source.run_file ? plan::load_run(*source.run_file, o.set) : run_without_file(source, o);
+  if (!source.is_run) run.layout = {};
+  if (o.ranks > 0) run.layout.dp = 0;
+  if (run.layout.all_to_all == "auto") run.layout.all_to_all = "flat";
+  out.ranks = launched_ranks > 0 ? launched_ranks
+              : o.ranks > 0      ? o.ranks
+                                 : run.layout.pp * (run.layout.dp > 0 ? run.layout.dp : run.layout.ep);
+  if (o.micro_batch > 0) run.batch.micro_batch = o.micro_batch;
+  // The batch that one micro-batch of each data rank makes: any number of ranks fits.
+  run.batch.global_batch = run.batch.micro_batch * std::max(1, out.ranks / std::max(1, run.layout.pp));
+  if (o.sequence_length > 0) run.batch.sequence_length = o.sequence_length;
+  if (!o.data.empty()) run.data.valid = sets_of(o.data);
+  if (run.data.valid.empty())
+    throw ConfigError({.key = "--data",
+                       .allowed = "is missing: the prefix of a .bin/.idx pair is needed, for the run has no "
+                                  "data.valid"});
+  run.train.eval_every = 0;
+  run.train.eval_sequences = sequences_of(o.sequences);
+  return out;
+}
+
+}  // namespace trireme::apps
