@@ -47,6 +47,8 @@ void check(const RunSpec& run, const ConfigTable& table) {
                            l.dp > 0 ? fmt::format(" times layout.dp ({})", l.dp) : ""));
   if (run.train.eval_sequences > 0 && run.data.valid.empty())
     table.fail("data.valid", "is missing: train.eval_sequences asks for evaluation");
+  if (run.checkpoint.keep_best && run.train.eval_sequences == 0)
+    table.fail("checkpoint.keep_best", "needs train.eval_sequences: the best checkpoint is the one with the lowest evaluation loss");
 }
 
 }  // namespace
@@ -72,7 +74,7 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
                         is_model);
     table = ConfigTable::from_text(text, file_name, of_run);
     table.table("model").string("file");
-    run.model = model::load_model(path, of_model);
+    run.model = model::load_model(path, of_model);  // a folder: its config.json
     run.model_origin = path;
   } else {
     run.model = model::read_model(model);

@@ -61,6 +61,7 @@ struct Trainer::State {
 
   std::int64_t step = 0;  // the last one taken
   std::int64_t tokens_seen = 0;
+  std::optional<double> eval_loss;  // of the last step taken, where it was evaluated
   double learning_rate_now = 0;
   int skipped_in_a_row = 0;
   double bigram = -1;
@@ -110,7 +111,9 @@ void Trainer::State::open(c10::intrusive_ptr<c10d::Store> store) {
     barrier = std::make_shared<StoreCommitBarrier>(store, plan.mesh.world(), std::chrono::minutes(10));
   checkpoints = std::make_unique<CheckpointWriter>(
       CheckpointWriterOptions{.folder = checkpoint_folder(run), .rank = options.rank, .num_ranks = plan.mesh.world(),
-                              .keep = run.checkpoint.keep, .model = run.model},
+                              .keep = {run.checkpoint.keep, run.checkpoint.keep_every, run.checkpoint.keep_best},
+                              .writer = options.identity, .companions = run.folder / companion_folder,
+                              .before_commit = options.check_folder, .model = run.model},
       barrier);
 }
 
@@ -127,8 +130,9 @@ void Trainer::State::load() {
     make_optimizer();
     train::resume(reader, *model, *optimizer);
     step = latest->step;
-    tokens_seen = reader.state().value("tokens_seen", std::int64_t{0});
-    optimizer->set_num_steps(reader.state().value("optimizer_steps", step));
+    tokens_seen = reader.state().count_or("tokens_seen", 0);
+    optimizer->set_num_steps(reader.state().count_or("optimizer_steps", step));
+    if (const std::string note = reader.note(); !note.empty()) message(note);
     message(fmt::format("resumed from step {} ({})", step, latest->path.filename().string()));
     if (step >= run.train.steps) message(fmt::format("train.steps = {} is reached already", run.train.steps));
     return;
@@ -138,7 +142,9 @@ void Trainer::State::load() {
     make_optimizer();
   } else {
     make_optimizer();
-    start_from(*open_weights(run.checkpoint.initial), *model, *optimizer);
+    const auto weights = open_weights(run.checkpoint.initial, {.key = "checkpoint.initial"});
+    start_from(*weights, *model, *optimizer);
+    if (const std::string note = weights->note(); !note.empty()) message(note);
     message(fmt::format("weights from {}", run.checkpoint.initial));
   }
 }
@@ -196,8 +202,9 @@ StepMetrics Trainer::State::measure(const parallel::StepResult& result, double w
 }
 
 void Trainer::State::save() {
-  checkpoints->save(step, owned_tensors(*model, optimizer.get(), ownership),
-                    {{"seed", run.train.seed}, {"tokens_seen", tokens_seen}, {"optimizer_steps", optimizer->num_steps()}});
+  nlohmann::json state = {{"seed", run.train.seed}, {"tokens_seen", tokens_seen}, {"optimizer_steps", optimizer->num_steps()}};
+  if (eval_loss && std::isfinite(*eval_loss)) state[eval_loss_key] = *eval_loss;
+  checkpoints->save(step, owned_tensors(*model, optimizer.get(), ownership), std::move(state));
   message(fmt::format("saving step {}", step));
 }
 
@@ -224,10 +231,11 @@ TrainOutcome Trainer::State::train() {
     const bool last = step == run.train.steps || outcome.stopped_early;
     const bool evaluates =
         evaluation && !outcome.stopped_early && (last || (run.train.eval_every > 0 && step % run.train.eval_every == 0));
+    eval_loss.reset();
     if (evaluates || last || step % run.train.log_every == 0) {
       StepMetrics metrics = measure(result, seconds_since(start));
       if (evaluates) {
-        metrics.eval_loss = outcome.eval_loss = evaluation->run();
+        metrics.eval_loss = outcome.eval_loss = eval_loss = evaluation->run();
         if (bigram >= 0) metrics.bigram_loss = bigram;
       }
       if (options.on_metrics) options.on_metrics(metrics);
