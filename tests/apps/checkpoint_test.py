@@ -38,7 +38,7 @@ valid = "data/text_valid"
 every = 2
 """
 
-TEXTS = ["The quick brown fox, 42 times.", "Die Möwe fliegt über den Fluß.", "狐狸跳过了懒狗。 今天天气很好", "a  b   c\n\n\td \n", "🦊 ok"]
+TEXTS = ["The quick brown fox, 42 times.", "Die Möwe fliegt über den Fluß.", "狐狸跳过了懒狗。 今天天气很好", "a  b   c\n\n\td .", "🦊 ok"]
 
 
 class Case(unittest.TestCase):
@@ -188,6 +188,9 @@ class Convert(Case):
     def test_what_is_converted_and_where_it_goes(self):
         self.make_data()
         self.done("train", "run.toml", "--ranks", 1, "--set", "checkpoint.keep=0")
+        # Each checkpoint has its own copy of what an export needs.
+        for file in ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+            self.assertEqual((self.checkpoints / "step-00000004" / "hf" / file).read_text(), (self.folder / "out" / "hf" / file).read_text())
         newest = str(pathlib.Path("out") / "checkpoints" / "step-00000006")
         self.assertEqual(self.convert("out", "--to-hf", "a")["source"], newest)
         self.assertEqual(self.convert("out/checkpoints", "--to-hf", "a")["source"], newest)
@@ -285,11 +288,11 @@ class Transformers(Case):
         (self.folder / "data").mkdir()
         model = self.folder / "tokenizer.model"
         made = self.trireme("data", "text.txt", "--out", "data/text", "--valid-fraction", "0.1", "--train-tokenizer", model,
-                            "--vocab-size", "400", "--model-type", kind)
+                            "--vocab-size", "340", "--model-type", kind)
         if "no SentencePiece" in made.stderr:
             self.skipTest("this build has no SentencePiece")
         self.assertEqual(made.returncode, 0, made.stderr)
-        folder = self.trained("--tokenizer", model, vocab_size=400)
+        folder = self.trained("--tokenizer", model, vocab_size=340)
         found = self.check(folder, *(a for t in TEXTS for a in ("--text", t)))
         self.assertEqual(found["ids"], [self.ids_of(t, model) for t in TEXTS])
         self.assertEqual(found["decoded"], TEXTS)

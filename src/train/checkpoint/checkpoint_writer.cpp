@@ -86,7 +86,7 @@ void CheckpointWriter::State::commit(std::int64_t step, const nlohmann::json& st
   write(model_file, model::to_toml(options.model));
   write(state_file, state_text(state));
   if (!options.companions.empty() && fs::is_directory(options.companions))
-    fs::copy(options.companions, folder / companion_folder, fs::copy_options::overwrite_existing);
+    fs::copy(options.companions, folder / companion_folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   write_file_atomically(folder / index_file, to_json_text(index));
   publish(folder, options.folder / checkpoint_name(step));
   prune_checkpoints(options.folder, options.keep, step);
