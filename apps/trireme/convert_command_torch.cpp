@@ -1,8 +1,17 @@
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include <unistd.h>
+
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "parallel/stage_context.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/hf_export.h"
+#include "train/hf/hf_companions.h"
 #include "trireme/commands.h"
 #include "trireme/positive_number.h"
 
@@ -10,9 +19,13 @@ namespace trireme::apps {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Options {
-  std::string source, to_hf, family, dtype;
+  std::string source, to_hf, family, dtype, tokenizer;
   double shard_GB = 5;
+  std::int64_t step = -1;
+  bool best = false, overwrite = false, json = false;
 };
 
 std::optional<model::Family> family_from(const std::string& name) {
@@ -22,12 +35,74 @@ std::optional<model::Family> family_from(const std::string& name) {
   throw ConfigError({.key = "--family", .value = name, .allowed = "mixtral or qwen3_moe"});
 }
 
+// A folder that ends with the command.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "trireme-convert-XXXXXX").string();
+    if (!::mkdtemp(name.data())) throw std::system_error(errno, std::generic_category(), "cannot make " + name);
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+void say(const std::string& text) {
+  if (!text.empty()) fmt::print(stderr, "{}\n", text);
+}
+
+// What the export holds beside the weights: of the checkpoint, of the Hugging Face folder, or, for a checkpoint of before,
+// of the run's file.
+void collect_companions(const fs::path& weights, const fs::path& into) {
+  const fs::path own = fs::exists(weights / train::index_file) ? weights / train::companion_folder : weights;
+  if (fs::exists(own / "config.json")) {
+    fs::create_directories(into);
+    for (const fs::path& file : train::tokenizer_files_in(own)) fs::copy_file(file, into / file.filename());
+    fs::copy_file(own / "config.json", into / "config.json");
+    return;
+  }
+  const fs::path run = fs::absolute(weights / "").lexically_normal().parent_path().parent_path().parent_path() / "run.toml";
+  if (!fs::exists(run)) return;
+  try {
+    say(train::write_companions(into, plan::load_run(run)));
+  } catch (const ConfigError& error) {
+    say(fmt::format("the run's tokenizer is not known: {}", error.what()));
+  }
+}
+
 void run(const Options& o) {
-  train::HfExportOptions options{.folder = o.to_hf, .family = family_from(o.family)};
+  train::HfExportOptions options{.folder = o.to_hf, .overwrite = o.overwrite, .family = family_from(o.family)};
   if (!o.dtype.empty()) options.dtype = parallel::to_scalar_type(dtype_from_name(o.dtype));
   options.max_shard_bytes = static_cast<std::int64_t>(o.shard_GB * 1e9);
-  train::export_hf(*train::open_weights(o.source), options);
-  fmt::print("wrote {}\n", o.to_hf);
+  std::optional<train::HfTokenizer> tokenizer;
+  if (!o.tokenizer.empty()) tokenizer = train::tokenizer_named(o.tokenizer);
+  train::WeightChoice choice{.best = o.best, .key = "SOURCE"};
+  if (o.step >= 0) choice.step = o.step;
+  const fs::path folder = train::find_weights(o.source, choice);
+  if (fs::exists(o.to_hf) && fs::equivalent(folder, o.to_hf))
+    throw ConfigError({.key = "--to-hf", .value = o.to_hf, .allowed = "is the folder that is read: name another"});
+  const auto weights = train::open_weights(folder, {.key = choice.key});
+  say(weights->note());
+
+  const ScratchFolder scratch;
+  options.companions = scratch.path() / train::companion_folder;
+  collect_companions(folder, options.companions);
+  if (tokenizer) say(train::replace_tokenizer(options.companions, *tokenizer));
+  const std::vector<std::string> files = train::export_hf(*weights, options);
+  if (train::tokenizer_files_in(options.companions).empty())
+    say("no tokenizer is known for this model, so the folder has none: give --tokenizer to write one");
+  if (o.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"source", folder.string()}, {"folder", o.to_hf}, {"files", files}}.dump());
+  else
+    fmt::print("wrote {} from {}\n", o.to_hf, folder.string());
 }
 
 }  // namespace
@@ -36,11 +111,18 @@ void add_convert_command(CLI::App& app, Context&) {
   auto options = std::make_shared<Options>();
   CLI::App* c = app.add_subcommand(
       "convert", "Write a checkpoint as a Hugging Face folder (to train from one, name it in checkpoint.initial)");
-  c->add_option("source", options->source, "A checkpoint, or a folder of them (the newest counts)")->required();
-  c->add_option("--to-hf", options->to_hf, "Folder to write: config.json and safetensors")->required();
+  c->add_option("source", options->source, "A run's folder, a folder of checkpoints or one of them, or a Hugging Face folder")->required();
+  c->add_option("--to-hf", options->to_hf, "Folder to write: config.json, safetensors and the tokenizer")->required();
+  CLI::Option* step = c->add_option("--step", options->step, "The checkpoint of this step (default: the newest)")
+                          ->check(CLI::NonNegativeNumber);
+  c->add_flag("--best", options->best, "The checkpoint with the lowest evaluation loss")->excludes(step);
+  c->add_option("--tokenizer", options->tokenizer,
+                "byte, a SentencePiece .model, a tokenizer.json or its folder (default: the one of the run's data)");
+  c->add_flag("--overwrite", options->overwrite, "Replace files of the same names in a folder that Trireme has not written");
   c->add_option("--family", options->family, "mixtral or qwen3_moe (default: the one that can express the model)");
   c->add_option("--dtype", options->dtype, "float32, bfloat16, ... (default: as stored)");
   c->add_option("--shard-GB", options->shard_GB, "Largest file")->capture_default_str()->check(positive_number());
+  c->add_flag("--json", options->json, "Print one JSON object: the source, the folder and its files");
   c->callback([options] { run(*options); });
 }
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "trireme/commands.h"
+#include "trireme/version.h"
 
 extern char** environ;
 
@@ -34,7 +35,7 @@ int main(int argc, char** argv) {
 
   CLI::App app{"Plans and trains Mixture-of-Experts language models on pipeline x expert x data ranks."};
   app.name("trireme");
-  app.set_version_flag("--version", "trireme 0.1.0");
+  app.set_version_flag("--version", "trireme " + apps::program_version());
   app.require_subcommand(1);
   app.footer("Each command has its own --help. Start with: trireme plan configs/runs/quickstart.toml");
   apps::add_plan_command(app, context);

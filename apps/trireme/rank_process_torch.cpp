@@ -1,9 +1,11 @@
 #include "trireme/rank_process.h"
 
+#include <array>
 #include <cstdio>
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/version.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
@@ -21,12 +23,17 @@
 #include "plan/all_to_all/generators.h"
 #include "plan/exchange_pattern.h"
 #include "plan/run_files.h"
+#include "train/checkpoint/check_start.h"
 #include "train/data/evaluation_data.h"
 #include "train/data/training_data.h"
+#include "train/hf/hf_companions.h"
+#include "train/run_folder/run_info.h"
+#include "train/run_folder/run_lease.h"
 #include "trireme/platform_choice.h"
 #include "trireme/run_plan.h"
 #include "trireme/run_output.h"
 #include "trireme/stop_signals.h"
+#include "trireme/version.h"
 
 namespace trireme::apps {
 
@@ -47,6 +54,8 @@ struct Planned {
   plan::Plan plan;
   plan::Costs costs;
   plan::Prediction prediction;
+  train::RunIdentity identity;
+  std::unique_ptr<train::RunLease> lease;  // rank 0
 };
 
 // How many ranks each host has, in order of rank. Nothing where the ranks of a host are not consecutive, which only
@@ -74,6 +83,17 @@ std::string pattern_to_keep(const RankOptions& options, const plan::Mesh& mesh) 
 // Thrown on the other ranks where rank 0 could not plan: it says why.
 struct NoPlan {};
 
+// A new run, or a new session of the one that is resumed.
+std::unique_ptr<train::RunLease> take_folder(const RankOptions& options, const std::optional<train::CheckpointInfo>& resumed) {
+  const plan::RunSpec& run = options.run;
+  std::string id = resumed ? train::run_id_of(run.folder) : "";
+  if (id.empty()) id = train::random_id();
+  return std::make_unique<train::RunLease>(
+      train::RunLeaseOptions{.folder = run.folder, .identity = {id, train::random_id()},
+                             .on_message = [](const std::string& text) { spdlog::info(text); },
+                             .stop_requested = [] { return stop_was_requested(); }});
+}
+
 // Rank 0 plans and prices; the others take what it found, so that all run one value whatever files they see.
 Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, comm::Communicator& communicator,
                       c10d::Store& store) {
@@ -88,6 +108,10 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
       out.plan = std::move(planned.plan);
       out.costs = std::move(planned.predicted.priced.costs);
       out.prediction = std::move(planned.predicted.prediction);
+      const auto resumed = train::checkpoint_to_resume(options.run, options.resume);
+      train::check_start(options.run, resumed);
+      out.lease = take_folder(options, resumed);
+      out.identity = out.lease->identity();
     } catch (const ConfigError&) {
       // The others must know, and have read it before the store ends with this rank.
       store.set(key, "null");
@@ -97,7 +121,8 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
       throw;
     }
     if (mesh.world() > 1)
-      store.set(key, nlohmann::json{{"plan", out.plan}, {"step_s", out.prediction.step_s}}.dump());
+      store.set(key, nlohmann::json{{"plan", out.plan}, {"step_s", out.prediction.step_s},
+                                     {"run", out.identity.run}, {"session", out.identity.session}}.dump());
   } else {
     nlohmann::json j;
     try {
@@ -111,6 +136,7 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
     if (j.is_null()) throw NoPlan();
     out.plan = j.at("plan").get<plan::Plan>();
     out.prediction.step_s = j.at("step_s").get<double>();
+    out.identity = {j.at("run").get<std::string>(), j.at("session").get<std::string>()};
   }
   out.run.layout.all_to_all = out.plan.all_to_all;
   return out;
@@ -129,8 +155,33 @@ comm::LaunchEnv ask_for_local_ranks(const comm::LaunchEnv& env, const c10::intru
   }
 }
 
-void write_run_folder(const plan::RunSpec& run, const Planned& planned) {
-  std::filesystem::create_directories(run.folder);
+// The name of every rank's host: rank 0 reads what each has written.
+std::vector<std::string> names_of_hosts(int rank, int world, c10d::Store& store) {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  const auto key = [](int r) { return fmt::format("host_name/{}", r); };
+  std::vector<std::string> out;
+  try {
+    store.set(key(rank), std::string(name.data()));
+    for (int r = 0; rank == 0 && r < world; ++r) out.push_back(store.get_to_str(key(r)));
+  } catch (const std::exception& error) {
+    throw RuntimeFailure({.operation = "exchange names of hosts", .group = "world", .reason = comm::error_text(error)});
+  }
+  return out;
+}
+
+void write_run_folder(const RankOptions& options, const Planned& planned, const Context& context,
+                      const std::vector<std::string>& hosts) {
+  const plan::RunSpec& run = options.run;
+  const auto resumed = train::checkpoint_to_resume(run, options.resume);
+  train::add_session(run.folder, run.name, planned.identity,
+                     {.from_step = resumed ? resumed->step : 0, .command = context.arguments, .version = program_version(),
+                      .torch = TORCH_VERSION, .rank_hosts = hosts,
+                      .environment = train::telling_variables(context.environment)});
+  const std::filesystem::path companions = run.folder / train::companion_folder;
+  if (!resumed) std::filesystem::remove_all(companions);
+  if (!std::filesystem::exists(companions))
+    if (const std::string note = train::write_companions(companions, run); !note.empty()) spdlog::info(note);
   write_file_atomically(run.folder / "run.toml", plan::to_toml(run));
   plan::write_plan(run.folder, planned.plan);
   plan::write_costs(run.folder, planned.costs);
@@ -197,7 +248,8 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
                                          .interface = env.interface, .master_address = env.master_addr});
     to_abort = communicator.get();
     const Planned planned = agree_on_plan(options, mesh, env.rank, *communicator, *store);
-    if (env.rank == 0) write_run_folder(run, planned);
+    const std::vector<std::string> hosts = names_of_hosts(env.rank, env.world, *store);
+    if (env.rank == 0) write_run_folder(options, planned, context, hosts);
 
     std::unique_ptr<RunOutput> output;
     if (env.rank == 0) output = std::make_unique<RunOutput>(run, planned.plan, planned.prediction, options.json);
@@ -206,6 +258,8 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
     to.rank = env.rank;
     to.local_rank = env.local_rank;
     to.resume = options.resume;
+    to.identity = planned.identity;
+    if (planned.lease) to.check_folder = [&planned] { planned.lease->check(); };
     to.predicted_step_s = planned.prediction.step_s;
     to.stop_requested = [] { return stop_was_requested(); };
     to.stop_comes_after = [](const char* what) { stop_comes_after(what); };
@@ -215,7 +269,10 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
       if (step > 1) measured.add(step, result.timeline.step_s, result.timeline.spans, result.expert_rows, result.timeline.phases);
     };
     if (output) {
-      to.on_metrics = [&](const train::StepMetrics& m) { output->step(m); };
+      to.on_metrics = [&](const train::StepMetrics& m) {
+        planned.lease->check();
+        output->step(m);
+      };
       to.on_message = [&](const std::string& text) { output->message(text); };
     }
     train::Trainer trainer(planned.run, planned.plan, *communicator, store, std::move(to));

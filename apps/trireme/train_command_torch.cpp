@@ -1,6 +1,7 @@
 #include "base/errors.h"
 
 #include <nlohmann/json.hpp>
+#include "train/checkpoint/check_start.h"
 #include "trireme/launch.h"
 #include "trireme/positive_number.h"
 #include "trireme/rank_process.h"
@@ -65,6 +66,7 @@ void run(const Options& o, Context& context) {
     context.exit_code = run_rank(options, env, context);
     return;
   }
+  train::check_start(options.run, train::checkpoint_to_resume(options.run, options.resume));
   context.exit_code = launch_local({.ranks = ranks,
                                     .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.run.timeout_s * 1e3)),
                                     .restarts = o.restarts,

@@ -23,7 +23,10 @@ constexpr KnownFamily families[] = {
 }  // namespace
 
 ModelSpec from_hf_config(const nlohmann::json& config, const std::string& file) {
-  const HfReader hf(config, file);
+  const HfReader top(config, file);
+  // A multimodal model: its language model stands in an object of its own, by which errors then name keys.
+  const bool nested = config.contains("text_config") && config["text_config"].is_object() && !config.contains("hidden_size");
+  const HfReader hf = nested ? top.object("text_config") : top;
   const auto type = hf.get<std::string>("model_type", "");
   std::string known;
   for (const KnownFamily& family : families) {

@@ -72,7 +72,11 @@ ModelSpec with_layers(ModelSpec spec, int num_layers, int num_dense_layers) {
   return spec;
 }
 
-ModelSpec load_model(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+ModelSpec load_model(const std::filesystem::path& named, const std::vector<std::string>& overrides) {
+  const std::filesystem::path path = std::filesystem::is_directory(named) ? named / "config.json" : named;
+  if (path != named && !std::filesystem::exists(path))
+    throw ConfigError({.file = named.string(), .allowed = "is a folder without config.json: expected a Hugging Face folder, its "
+                                                          "config.json, or a TOML file with a [model] table"});
   const auto read = [](ConfigTable table) {
     ConfigTable model = table.table("model");
     ModelSpec spec = read_model(model);

@@ -82,8 +82,8 @@ void validate(const ModelSpec& spec, const std::string& file);
 ModelSpec read_model(ConfigTable& table);
 std::string to_toml(const ModelSpec& spec);  // "[model]" and its sub-tables, every key
 
-// Either a TOML file with a [model] table or a Hugging Face config.json (hf_config.h), told apart by the ending .json.
-// Overrides as of ConfigTable ("model.hidden=64").
+// Either a TOML file with a [model] table or a Hugging Face config.json (hf_config.h; or its folder), told apart by the
+// ending .json. Overrides as of ConfigTable ("model.hidden=64").
 ModelSpec load_model(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 
 }  // namespace trireme::model

@@ -53,6 +53,8 @@ void check(const RunSpec& run, const ConfigTable& table) {
     table.fail("train.freeze", why);
   if (run.train.eval_every > 0 && run.train.eval_sequences == 0)
     table.fail("train.eval_every", "evaluates nothing, for train.eval_sequences is 0: give that a number or \"all\"");
+  if (run.checkpoint.keep_best && run.train.eval_sequences == 0)
+    table.fail("checkpoint.keep_best", "needs train.eval_sequences: the best checkpoint is the one with the lowest evaluation loss");
 }
 
 }  // namespace
@@ -78,7 +80,7 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
                         is_model);
     table = ConfigTable::from_text(text, file_name, of_run);
     table.table("model").string("file");
-    run.model = model::load_model(path, of_model);
+    run.model = model::load_model(path, of_model);  // a folder: its config.json
     run.model_origin = path;
   } else {
     run.model = model::read_model(model);

@@ -69,6 +69,7 @@ struct Trainer::State {
   std::int64_t step = 0;  // the last one taken
   std::int64_t tokens_seen = 0;
   std::int64_t sequences_seen = 0;  // the next step begins with this one, whatever the batch
+  std::optional<double> eval_loss;  // of the last step taken, where it was evaluated
   double learning_rate_now = 0;
   int skipped_in_a_row = 0;
   double bigram = -1;
@@ -128,7 +129,9 @@ void Trainer::State::open(c10::intrusive_ptr<c10d::Store> store) {
     barrier = std::make_shared<StoreCommitBarrier>(store, plan.mesh.world(), std::chrono::hours(24 * 365), options.in_vain);
   checkpoints = std::make_unique<CheckpointWriter>(
       CheckpointWriterOptions{.folder = checkpoint_folder(run), .rank = options.rank, .num_ranks = plan.mesh.world(),
-                              .keep = run.checkpoint.keep, .model = run.model},
+                              .keep = {run.checkpoint.keep, run.checkpoint.keep_every, run.checkpoint.keep_best},
+                              .writer = options.identity, .companions = run.folder / companion_folder,
+                              .before_commit = options.check_folder, .model = run.model},
       barrier);
 }
 
@@ -145,9 +148,11 @@ void Trainer::State::load() {
     make_optimizer();
     train::resume(reader, *model, *optimizer);
     step = latest->step;
-    tokens_seen = reader.state().value("tokens_seen", std::int64_t{0});
-    optimizer->set_num_steps(reader.state().value("optimizer_steps", step));
-    const TrainingData::Resumed resumed = source->resume(reader.state(), (latest->path / state_file).string());
+    const nlohmann::json& state = reader.state().json();
+    tokens_seen = reader.state().count_or("tokens_seen", 0);
+    optimizer->set_num_steps(reader.state().count_or("optimizer_steps", step));
+    if (const std::string note = reader.note(); !note.empty()) message(note);
+    const TrainingData::Resumed resumed = source->resume(state, (latest->path / state_file).string());
     sequences_seen = resumed.sequences_seen;
     message(fmt::format("resumed from step {} ({}), at sequence {} of the data", step, latest->path.filename().string(),
                         sequences_seen));
@@ -160,7 +165,9 @@ void Trainer::State::load() {
     make_optimizer();
   } else {
     make_optimizer();
-    start_from(*open_weights(run.checkpoint.initial), *model, *optimizer);
+    const auto weights = open_weights(run.checkpoint.initial, {.key = "checkpoint.initial"});
+    start_from(*weights, *model, *optimizer);
+    if (const std::string note = weights->note(); !note.empty()) message(note);
     message(fmt::format("weights from {}", run.checkpoint.initial));
   }
 }
@@ -232,8 +239,9 @@ bool Trainer::State::evaluate(StepMetrics& metrics) {
 }
 
 void Trainer::State::save() {
-  nlohmann::json state{{"seed", run.train.seed}, {"tokens_seen", tokens_seen}, {"optimizer_steps", optimizer->num_steps()}};
+  nlohmann::json state = {{"seed", run.train.seed}, {"tokens_seen", tokens_seen}, {"optimizer_steps", optimizer->num_steps()}};
   state.update(source->state(sequences_seen));
+  if (eval_loss && std::isfinite(*eval_loss)) state[eval_loss_key] = *eval_loss;
   checkpoints->save(step, owned_tensors(*model, optimizer.get(), ownership), std::move(state));
   message(fmt::format("saving step {}", step));
 }
@@ -262,6 +270,7 @@ TrainOutcome Trainer::State::train() {
     bool last = step == run.train.steps || outcome.stopped_early;
     const bool evaluates =
         evaluation && !outcome.stopped_early && (last || (run.train.eval_every > 0 && step % run.train.eval_every == 0));
+    eval_loss.reset();
     if (evaluates || last || step % run.train.log_every == 0) {
       StepMetrics metrics = measure(result, seconds_since(start));
       if (evaluates) {
@@ -269,7 +278,7 @@ TrainOutcome Trainer::State::train() {
         if (evaluate(metrics)) last = outcome.stopped_early = true;
         stop_comes_after("this step");
       }
-      if (metrics.eval_loss) outcome.eval_loss = metrics.eval_loss;
+      if (metrics.eval_loss) outcome.eval_loss = eval_loss = metrics.eval_loss;
       if (options.on_metrics) options.on_metrics(metrics);
     }
     checkpoints->check();

@@ -12,6 +12,7 @@
 #include "plan/plan.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/metrics/step_metrics.h"
+#include "train/run_folder/run_identity.h"
 
 namespace c10d {
 class Store;
@@ -37,6 +38,8 @@ struct TrainerOptions {
   int rank = 0;
   int local_rank = 0;
   Resume resume = Resume::never;
+  RunIdentity identity;                   // goes into checkpoints
+  std::function<void()> check_folder;     // rank 0: throws where another run has taken the run's folder
   double predicted_step_s = 0;            // printed beside what was measured; 0: no prediction
   std::function<bool()> stop_requested;  // asked once a step; agreed by all ranks in the step's last reduction
   std::function<void(const char*)> stop_comes_after;  // what a stop that is asked for now waits for; a text that stays

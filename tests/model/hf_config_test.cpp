@@ -69,6 +69,27 @@ TEST(HfConfig, Mixtral) {
   EXPECT_EQ(from_hf_config(four, "config.json"), spec);
 }
 
+// A multimodal model's config.json: the language model in text_config, by which errors name keys.
+TEST(HfConfig, TheLanguageModelOfAMultimodalConfig) {
+  const json nested{{"model_type", "some_vlm"}, {"vision_config", {{"depth", 3}}}, {"text_config", kMixtral5}};
+  EXPECT_EQ(from_hf_config(nested, "config.json"), from_hf_config(kMixtral5, "config.json"));
+  json wrong = nested;
+  wrong["text_config"]["hidden_act"] = "relu";
+  try {
+    from_hf_config(wrong, "config.json");
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.detail().key, "text_config.hidden_act");
+  }
+  wrong["text_config"]["model_type"] = "mystery";
+  try {
+    from_hf_config(wrong, "config.json");
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.detail().key, "text_config.model_type");
+  }
+}
+
 TEST(HfConfig, Qwen3Moe) {
   const ModelSpec spec = from_hf_config(kQwen5, "config.json");
   EXPECT_EQ(spec.family, Family::qwen3_moe);

@@ -12,6 +12,7 @@
 #include "model/hf_config.h"
 #include "nn/model.h"
 #include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint_state.h"
 #include "train/checkpoint/checkpoint_writer.h"
 #include "train/checkpoint/hf_folder.h"
 #include "train/checkpoint/hf_names.h"
@@ -167,6 +168,138 @@ TEST_F(HfExport, StartsAModelOfAnyLayoutFromAnHfFolder) {
       }
     }
   }
+}
+
+// A whole file, and beside it the index of another, sharded one, as a download that was begun twice leaves it.
+TEST_F(HfExport, AStaleIndexBesideAWholeFileIsNoHindrance) {
+  const CheckpointReader reader(checkpoint(mixtral()));
+  export_hf(reader, {.folder = out_});
+  EXPECT_EQ(HfFolder(out_).note(), "");
+  std::ofstream(out_ / "model.safetensors.index.json")
+      << R"({"weight_map": {"model.embed_tokens.weight": "model-00001-of-00002.safetensors"}})";
+  const HfFolder whole(out_);
+  expect_same_weights(reader, whole);
+  EXPECT_THAT(whole.note(), HasSubstr("model.safetensors is read"));
+}
+
+// The other way round: the shards are complete, and a model.safetensors beside them holds only a part.
+TEST_F(HfExport, CompleteShardsBesideAPartAreRead) {
+  const CheckpointReader reader(checkpoint(mixtral()));
+  export_hf(reader, {.folder = out_, .max_shard_bytes = 1000});
+  const NamedTensor only{"model.norm.weight", at::ones({8})};
+  write_safetensors(out_ / "model.safetensors", {&only, 1});
+  const HfFolder shards(out_);
+  expect_same_weights(reader, shards);
+  EXPECT_THAT(shards.note(), HasSubstr("which is not complete"));
+}
+
+TEST_F(HfExport, AMissingShardIsNamedByAnIndexsHeadersAlone) {
+  const CheckpointReader reader(checkpoint(mixtral()));
+  export_hf(reader, {.folder = out_, .max_shard_bytes = 1000});
+  check_weights(*open_weights(out_), mixtral());
+  fs::path shard;
+  for (const auto& entry : fs::directory_iterator(out_))
+    if (entry.path().filename().string().starts_with("model-00002-of-")) shard = entry.path();
+  fs::remove(shard);
+  try {
+    check_weights(*open_weights(out_), mixtral());
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.detail().file, shard.string());
+    EXPECT_THAT(error.what(), HasSubstr("a shard is missing"));
+  }
+}
+
+TEST_F(HfExport, AnIndexThatLeadsOutOfTheFolderIsRefused) {
+  const CheckpointReader reader(checkpoint(mixtral()));
+  export_hf(reader, {.folder = out_});
+  fs::rename(out_ / "model.safetensors", scratch_.path() / "outside.safetensors");
+  for (const std::string outside : {std::string("../outside.safetensors"), (scratch_.path() / "outside.safetensors").string()}) {
+    std::ofstream(out_ / "model.safetensors.index.json")
+        << nlohmann::json{{"weight_map", {{"model.embed_tokens.weight", outside}}}}.dump();
+    try {
+      HfFolder folder(out_);
+      FAIL() << "no error";
+    } catch (const ConfigError& error) {
+      EXPECT_EQ(error.detail().value, outside);
+      EXPECT_THAT(error.what(), HasSubstr("must name a file beside the index"));
+    }
+  }
+}
+
+// The language model of a multimodal folder: its config in text_config, its tensors under a prefix.
+TEST_F(HfExport, ReadsTheLanguageModelOfAMultimodalFolder) {
+  const CheckpointReader reader(checkpoint(mixtral()));
+  std::vector<NamedTensor> tensors{{"vision_tower.patch.weight", at::ones({3})}};
+  for (const model::ParameterSpec& p : model::parameters(mixtral()))
+    tensors.push_back({"language_model." + hf_name(p, Family::mixtral), reader.read(p)});
+  fs::create_directories(out_);
+  write_safetensors(out_ / "model.safetensors", tensors);
+  std::ofstream(out_ / "config.json") << nlohmann::json{
+      {"model_type", "some_vlm"}, {"text_config", model::to_hf_config(mixtral(), Family::mixtral)}}.dump();
+  const HfFolder folder(out_);
+  check_same_model(folder.model(), mixtral(), "text_config");
+  expect_same_weights(reader, folder);
+}
+
+// A folder is ours where an export's list says so; other files in it stay.
+TEST_F(HfExport, ReplacesItsOwnFilesAndNoOthers) {
+  const CheckpointReader reader(checkpoint(mixtral()));
+  const auto refused = [&](const HfExportOptions& options) -> std::string {
+    try {
+      export_hf(reader, options);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  fs::create_directories(out_);
+  std::ofstream(out_ / "model-of-somebody.safetensors") << "x";
+  EXPECT_THAT(refused({.folder = out_}), HasSubstr("model-of-somebody.safetensors"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(out_), {}), 1) << "nothing was written";
+  export_hf(reader, {.folder = out_, .overwrite = true});
+  EXPECT_TRUE(fs::exists(out_ / "model-of-somebody.safetensors"));
+  export_hf(reader, {.folder = out_, .max_shard_bytes = 1000});  // the list is there by now
+  EXPECT_FALSE(fs::exists(out_ / "model.safetensors"));
+  EXPECT_TRUE(fs::exists(out_ / "model-of-somebody.safetensors"));
+  export_hf(reader, {.folder = out_});
+  int num_files = 0;
+  for (const auto& entry : fs::directory_iterator(out_)) num_files += entry.path().extension() == ".safetensors";
+  EXPECT_EQ(num_files, 2) << "the shards are gone";
+  // Somebody's model.safetensors would be read instead of our shards.
+  const fs::path other = scratch_.path() / "other";
+  fs::create_directories(other);
+  std::ofstream(other / "model.safetensors") << "x";
+  EXPECT_THAT(refused({.folder = other, .overwrite = true, .max_shard_bytes = 1000}), HasSubstr("transformers may read instead"));
+  EXPECT_FALSE(fs::exists(other / "config.json"));
+}
+
+TEST_F(HfExport, FindsTheWeightsThatAPathMeans) {
+  const fs::path run = scratch_.path() / "run", folder = run / "checkpoints";
+  RankPart rank = make_rank(mixtral(), {}, 0);
+  CheckpointWriter writer({.folder = folder, .keep = {0}, .asynchronous = false, .model = mixtral()},
+                          std::make_shared<InProcessCommitBarrier>());
+  for (const auto& [step, loss] : std::vector<std::pair<std::int64_t, double>>{{1, 3.0}, {2, 2.0}, {3, 2.5}})
+    writer.save(step, rank.owned(), {{eval_loss_key, loss}});
+  EXPECT_EQ(find_weights(run), folder / checkpoint_name(3));
+  EXPECT_EQ(find_weights(folder), folder / checkpoint_name(3));
+  EXPECT_EQ(find_weights(folder / checkpoint_name(1)), folder / checkpoint_name(1));
+  EXPECT_EQ(find_weights(run, {.step = 2}), folder / checkpoint_name(2));
+  EXPECT_EQ(find_weights(run, {.best = true}), folder / checkpoint_name(2));
+  const auto says = [&](const fs::path& path, const WeightChoice& choice) -> std::string {
+    try {
+      find_weights(path, choice);
+    } catch (const ConfigError& error) {
+      EXPECT_EQ(error.detail().key, choice.key);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(says(run, {.step = 4, .key = "SOURCE"}), HasSubstr("has no checkpoint of step 4; it has 1, 2, 3"));
+  EXPECT_THAT(says(folder / checkpoint_name(1), {.step = 1}), HasSubstr("is one folder of weights"));
+  EXPECT_THAT(says(scratch_.path() / "none", {}), HasSubstr("no such folder"));
+  fs::create_directories(scratch_.path() / "empty");
+  EXPECT_THAT(says(scratch_.path() / "empty", {.key = "SOURCE"}), HasSubstr("holds no weights"));
 }
 
 TEST_F(HfExport, NamesWhatAFolderLacks) {

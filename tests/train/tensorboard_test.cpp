@@ -4,6 +4,8 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,7 +69,7 @@ TEST(TensorBoard, WritesAFileOfRecords) {
   ScratchFolder scratch;
   std::filesystem::path path;
   {
-    TensorBoardWriter writer(scratch.path() / "tensorboard");
+    TensorBoardWriter writer(scratch.path() / "tensorboard", 7);
     StepMetrics metrics{.step = 7, .loss = 2.5, .grad_norm = std::numeric_limits<double>::quiet_NaN()};
     metrics.eval_loss = 3.5;
     writer.write(metrics);
@@ -75,14 +77,52 @@ TEST(TensorBoard, WritesAFileOfRecords) {
   }
   EXPECT_THAT(path.filename().string(), testing::StartsWith("events.out.tfevents."));
   const std::vector<std::string> events = records_of(path);
-  ASSERT_EQ(events.size(), 2u);
+  ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[0], encode_event({.wall_time = wall_time_of(events[0]), .file_version = "brain.Event:2"}));
-  EXPECT_GT(wall_time_of(events[1]), 1.6e9);
-  EXPECT_EQ(events[1].substr(9, 2), "\x10\x07");  // the step
+  // Behind the time: step 7, then field 7 delimited (3a), two bytes: field 1 varint (08), START (01).
+  EXPECT_EQ(events[1].substr(9), std::string("\x10\x07\x3a\x02\x08\x01", 6));
+  EXPECT_GT(wall_time_of(events[2]), 1.6e9);
+  EXPECT_EQ(events[2].substr(9, 2), "\x10\x07");  // the step
   // 2.5 is 40200000 and 3.5 is 40600000.
-  EXPECT_THAT(events[1], HasSubstr(std::string("\x0a\x0a" "train/loss" "\x15\x00\x00\x20\x40", 17)));
-  EXPECT_THAT(events[1], HasSubstr(std::string("\x0a\x09" "eval/loss" "\x15\x00\x00\x60\x40", 16)));
-  EXPECT_THAT(events[1], testing::Not(HasSubstr("train/grad_norm"))) << "a NaN is left out";
+  EXPECT_THAT(events[2], HasSubstr(std::string("\x0a\x0a" "train/loss" "\x15\x00\x00\x20\x40", 17)));
+  EXPECT_THAT(events[2], HasSubstr(std::string("\x0a\x09" "eval/loss" "\x15\x00\x00\x60\x40", 16)));
+  EXPECT_THAT(events[2], testing::Not(HasSubstr("train/grad_norm"))) << "a NaN is left out";
+}
+
+// What TensorBoard shows: the rule of its event_accumulator (_CheckForRestartAndMaybePurge), files in order of name.
+std::map<std::int64_t, int> shown_steps(const std::filesystem::path& folder) {
+  std::set<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.insert(entry.path());
+  std::map<std::int64_t, int> shown;
+  for (const auto& file : files)
+    for (const std::string& event : records_of(file)) {
+      std::int64_t step = 0;  // below 128 in these tests: one byte
+      if (event.size() > 10 && event[9] == '\x10') step = event[10];
+      const bool start = event.ends_with(std::string("\x3a\x02\x08\x01", 4));
+      if (start) shown.erase(shown.lower_bound(step), shown.end());
+      else if (event.find("train/loss") != std::string::npos) ++shown[step];
+    }
+  return shown;
+}
+
+// A run dies at step 7 and goes on from the checkpoint of step 4, and then goes back from 6 to 5 by itself. Both sessions
+// start within one second.
+TEST(TensorBoard, StepsTakenAgainShowOnce) {
+  ScratchFolder scratch;
+  const std::filesystem::path folder = scratch.path() / "tensorboard";
+  const auto take = [&](TensorBoardWriter& writer, std::int64_t first, std::int64_t last) {
+    for (std::int64_t step = first; step <= last; ++step) writer.write(StepMetrics{.step = step, .loss = 2});
+  };
+  {
+    TensorBoardWriter died(folder, 1);
+    take(died, 1, 7);
+  }
+  TensorBoardWriter resumed(folder, 5);
+  EXPECT_EQ(shown_steps(folder).size(), 4u) << "what lies behind the checkpoint is gone";
+  take(resumed, 5, 6);
+  take(resumed, 5, 8);
+  const std::map<std::int64_t, int> once{{1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {7, 1}, {8, 1}};
+  EXPECT_EQ(shown_steps(folder), once);
 }
 
 }  // namespace

@@ -5,8 +5,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/errors.h"
+#include "train/checkpoint/checkpoint_state.h"
 
 namespace trireme::train {
 namespace {
@@ -21,7 +27,9 @@ std::vector<fs::path> children(const fs::path& folder) {
   return out;
 }
 
-std::optional<std::int64_t> step_of(const std::string& name) {
+}  // namespace
+
+std::optional<std::int64_t> step_of_name(const std::string& name) {
   if (!name.starts_with(prefix)) return std::nullopt;
   const char* begin = name.data() + prefix.size();
   const char* end = name.data() + name.size();
@@ -30,8 +38,6 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   if (error != std::errc{} || rest != end || step < 0) return std::nullopt;
   return step;
 }
-
-}  // namespace
 
 std::string checkpoint_name(std::int64_t step) {
   return fmt::format("{}{:08}", prefix, step);
@@ -46,7 +52,7 @@ fs::path unfinished_path(const fs::path& folder, std::int64_t step) {
 std::vector<CheckpointInfo> list_checkpoints(const fs::path& folder) {
   std::vector<CheckpointInfo> out;
   for (const fs::path& path : children(folder)) {
-    const auto step = step_of(path.filename().string());
+    const auto step = step_of_name(path.filename().string());
     if (step && fs::exists(path / index_file)) out.push_back({*step, path});
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
@@ -76,11 +82,35 @@ void remove_unfinished(const fs::path& folder) {
   }
 }
 
-void prune_checkpoints(const fs::path& folder, int keep, std::int64_t newest_written) {
-  if (keep <= 0) return;
+std::optional<BestCheckpoint> best_checkpoint(const fs::path& folder) {
+  std::optional<BestCheckpoint> best;
+  for (CheckpointInfo& info : list_checkpoints(folder)) {
+    try {
+      const auto loss = CheckpointState(info.path / state_file).number(eval_loss_key);
+      if (loss && std::isfinite(*loss) && (!best || *loss < best->eval_loss)) best = {std::move(info), *loss};
+    } catch (const ConfigError&) {
+      // A damaged one is no candidate; whoever resumes from it is told.
+    }
+  }
+  return best;
+}
+
+void prune_checkpoints(const fs::path& folder, const KeepPolicy& keep, std::int64_t newest_written) {
+  std::optional<BestCheckpoint> best;
+  if (keep.best) best = best_checkpoint(folder);
+  if (best) {
+    const nlohmann::ordered_json named = {
+        {"step", best->info.step}, {"eval_loss", best->eval_loss}, {"folder", best->info.path.filename().string()}};
+    write_file_atomically(folder / best_file, named.dump(1) + "\n");
+  }
+  if (keep.newest <= 0) return;
   std::vector<CheckpointInfo> all = list_checkpoints(folder);
   std::erase_if(all, [&](const CheckpointInfo& info) { return info.step == newest_written; });
-  for (std::size_t kept = static_cast<std::size_t>(keep) - 1; all.size() > kept; all.erase(all.begin())) {
+  all.resize(all.size() - std::min(all.size(), static_cast<std::size_t>(keep.newest) - 1));
+  std::erase_if(all, [&](const CheckpointInfo& info) {
+    return (keep.every > 0 && info.step % keep.every == 0) || (best && best->info == info);
+  });
+  for (; !all.empty(); all.erase(all.begin())) {
     // Out of sight first: a removal that is interrupted must not leave half of a checkpoint under its name.
     const fs::path hidden = folder / fmt::format("{}{:08}", removed_prefix, all.front().step);
     fs::rename(all.front().path, hidden);

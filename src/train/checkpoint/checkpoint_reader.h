@@ -4,16 +4,15 @@
 //   CheckpointReader reader(latest_checkpoint(run / "checkpoints")->path);
 //   reader.check_model(spec);
 //   reader.load(hosted_tensors(model, optimizer));
-//   optimizer.set_num_steps(reader.step());   tokens = reader.state().at("tokens_seen")
+//   optimizer.set_num_steps(reader.step());   tokens = reader.state().count("tokens_seen")
 #pragma once
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/checkpoint_state.h"
 #include "train/checkpoint/named_tensor.h"
 #include "train/checkpoint/safetensors.h"
 #include "train/checkpoint/weight_source.h"
@@ -22,12 +21,18 @@ namespace trireme::train {
 
 class CheckpointReader : public WeightSource {
  public:
-  // ConfigError with the file for a folder that is not a complete checkpoint, or files that don't parse.
+  // ConfigError with the file for a folder that is not a complete checkpoint, files that don't parse or whose checksum is
+  // another, and a folder with the name of another step.
   explicit CheckpointReader(const std::filesystem::path& folder);
 
   const std::filesystem::path& folder() const { return folder_; }
   std::int64_t step() const { return index_.step; }
-  const nlohmann::json& state() const { return state_; }
+  const CheckpointState& state() const { return state_; }
+  // What of it has no checksum and is read as it lies: "state.json"; empty for a checkpoint of today.
+  std::vector<std::string> unchecked() const;
+  // Opens every file that the index names. ConfigError with file and tensor: missing, malformed, not as the index says, or
+  // of another step, run or session. Reads headers, no data.
+  void check_files() const;
   const CheckpointIndex& index() const { return index_; }
   const model::ModelSpec& model() const override { return model_; }
   // ConfigError with model.toml and the key that differs from the run's model.
@@ -42,15 +47,20 @@ class CheckpointReader : public WeightSource {
   void load(const std::vector<NamedTensor>& into) const;
 
   at::Tensor read(const model::ParameterSpec& parameter) const override;  // the master where there is one
+  void check(const model::ParameterSpec& parameter) const override;
   at::Tensor selection_bias(int layer) const override;
+  std::string note() const override;
 
  private:
   [[noreturn]] void fail(const std::string& file, const std::string& name, const std::string& what) const;
   const IndexEntry& entry(const std::string& name) const;
+  std::string name_of(const model::ParameterSpec& parameter) const;  // the master's where there is one
+  const SafetensorsFile& open(const std::string& file) const;
+  void check_header(const std::string& name, const IndexEntry& wanted) const;
 
   std::filesystem::path folder_;
   CheckpointIndex index_;
-  nlohmann::json state_;
+  CheckpointState state_;
   model::ModelSpec model_;
   mutable std::map<std::string, std::unique_ptr<SafetensorsFile>> files_;  // opened when first needed
 };

@@ -12,6 +12,8 @@
 #include "comm/error_text.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/checkpoint_state.h"
+#include "train/checkpoint/checksum.h"
 #include "train/checkpoint/safetensors.h"
 
 namespace trireme::train {
@@ -71,15 +73,22 @@ void CheckpointWriter::State::write_own(std::int64_t step, const std::vector<Nam
   fs::create_directories(folder);
   const fs::path file = folder / rank_file(options.rank);
   fs::remove(file);  // of a run that died here
-  if (!tensors.empty()) write_safetensors(file, tensors, rank_file_metadata(step, tensors));
+  if (!tensors.empty()) write_safetensors(file, tensors, rank_file_metadata(step, options.writer, tensors));
 }
 
 void CheckpointWriter::State::commit(std::int64_t step, const nlohmann::json& state) const {
   const fs::path folder = unfinished_path(options.folder, step);
-  const CheckpointIndex index = index_rank_files(folder, step, options.num_ranks);
+  if (options.before_commit) options.before_commit();
+  CheckpointIndex index = index_rank_files(folder, step, options.writer, options.num_ranks);
   check_complete(index, options.model, options.frozen);
-  write_file_atomically(folder / model_file, model::to_toml(options.model));
-  write_file_atomically(folder / state_file, state.dump(1) + "\n");
+  const auto write = [&](const char* file, const std::string& text) {
+    write_file_atomically(folder / file, text);
+    index.files[file] = checksum_of_bytes(text);
+  };
+  write(model_file, model::to_toml(options.model));
+  write(state_file, state_text(state));
+  if (!options.companions.empty() && fs::is_directory(options.companions))
+    fs::copy(options.companions, folder / companion_folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   write_file_atomically(folder / index_file, to_json_text(index));
   publish(folder, options.folder / checkpoint_name(step));
   prune_checkpoints(options.folder, options.keep, step);
@@ -109,8 +118,9 @@ void CheckpointWriter::State::run(int save, std::int64_t step, const std::vector
   } catch (const std::exception& e) {
     failure = comm::error_text(e);
   }
-  failure = fmt::format("the checkpoint of step {} was not written: {} (earlier checkpoints in {} are intact)", step,
-                        failure, options.folder.string());
+  failure = fmt::format("the checkpoint of step {} was not written: {}", step, failure);
+  if (const auto latest = latest_checkpoint(options.folder))
+    failure += fmt::format(" (earlier checkpoints in {} are intact, the newest of step {})", options.folder.string(), latest->step);
   failed = true;
 }
 

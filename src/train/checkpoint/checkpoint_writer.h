@@ -16,6 +16,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -23,8 +24,10 @@
 
 #include "model/model_spec.h"
 #include "plan/frozen_parameters.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/commit_barrier.h"
 #include "train/checkpoint/named_tensor.h"
+#include "train/run_folder/run_identity.h"
 
 namespace trireme::train {
 
@@ -32,7 +35,10 @@ struct CheckpointWriterOptions {
   std::filesystem::path folder;  // made where it does not exist
   int rank = 0;
   int num_ranks = 1;
-  int keep = 2;              // newest complete checkpoints that stay; 0: all
+  KeepPolicy keep;
+  RunIdentity writer;                // goes into every rank's file; a checkpoint with a file of another is not committed
+  std::filesystem::path companions;  // folder whose files go into hf/; empty or absent: none
+  std::function<void()> before_commit;  // rank 0, in the writing thread; what it throws keeps the checkpoint from its name
   bool asynchronous = true;  // false: save() returns when the checkpoint is complete, and copies nothing
   model::ModelSpec model;    // goes into model.toml, and the checkpoint must hold all of its parameters
   plan::FrozenParameters frozen;  // of which it holds no optimizer state
@@ -53,8 +59,8 @@ class CheckpointWriter {
 
   // The last save has failed (the same on all ranks once all have finished it).
   bool failed() const;
-  // Throws RuntimeFailure where it has, with the step and the reason (and the rank whose disk is full, say)
-  // and that the earlier checkpoints are intact. Does not wait.
+  // Throws RuntimeFailure where it has, with the step and the reason (and the rank whose disk is full, say) and, where
+  // there are any, that the earlier checkpoints are intact. Does not wait.
   void check();
   // Waits for the save under way, then check().
   void finish();

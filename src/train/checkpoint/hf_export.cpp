@@ -10,6 +10,8 @@
 #include "model/parameters.h"
 #include "train/checkpoint/hf_names.h"
 #include "train/checkpoint/safetensors.h"
+#include "train/hf/export_folder.h"
+#include "train/hf/hf_companions.h"
 
 namespace trireme::train {
 namespace {
@@ -58,36 +60,35 @@ std::vector<Shard> cut(const std::vector<model::ParameterSpec>& parameters, Fami
   return shards;
 }
 
-void remove_old(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> old;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"))) {
-      old.push_back(entry.path());
-    }
-  }
-  for (const auto& path : old) std::filesystem::remove(path);
+std::string shard_file(std::size_t i, std::size_t count) {
+  return count == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, count);
 }
 
 }  // namespace
 
-void export_hf(const WeightSource& source, const HfExportOptions& options) {
+std::vector<std::string> export_hf(const WeightSource& source, const HfExportOptions& options) {
   const model::ModelSpec& spec = source.model();
   const Family family = choose_family(spec, options);
-  nlohmann::json config = model::to_hf_config(spec, family);
+  nlohmann::json ours = model::to_hf_config(spec, family);
   const std::vector<model::ParameterSpec> parameters = model::parameters(spec);
+  for (const model::ParameterSpec& parameter : parameters) source.check(parameter);
   const at::ScalarType dtype = options.dtype.value_or(source.read(parameters.front()).scalar_type());
-  config["torch_dtype"] = config["dtype"] = torch_name(dtype);  // transformers 4 and 5
+  ours["torch_dtype"] = ours["dtype"] = torch_name(dtype);  // transformers 4 and 5
+  const nlohmann::ordered_json config = merged_config(ours, options.companions);
 
-  std::filesystem::create_directories(options.folder);
-  remove_old(options.folder);
   const std::vector<Shard> shards = cut(parameters, family, dtype, options.max_shard_bytes);
+  const std::vector<std::filesystem::path> companions = tokenizer_files_in(options.companions);
+  std::vector<std::string> files = {"config.json"};
+  for (std::size_t i = 0; i < shards.size(); ++i) files.push_back(shard_file(i, shards.size()));
+  if (shards.size() > 1) files.push_back("model.safetensors.index.json");
+  for (const auto& file : companions) files.push_back(file.filename().string());
+  prepare_export_folder(options.folder, files, options.overwrite);
+
   nlohmann::ordered_json weight_map = nlohmann::ordered_json::object();
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const Shard& shard = shards[i];
-    const std::string file = shards.size() == 1 ? "model.safetensors"
-                                                : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    const std::string file = shard_file(i, shards.size());
     SafetensorsWriter writer(options.folder / file, shard.entries, {{"format", "pt"}});
     for (std::size_t j = 0; j < shard.parameters.size(); ++j) {
       writer.write(shard.entries[j].name, source.read(*shard.parameters[j]).to(dtype));
@@ -100,7 +101,10 @@ void export_hf(const WeightSource& source, const HfExportOptions& options) {
     const nlohmann::ordered_json index = {{"metadata", {{"total_size", total}}}, {"weight_map", std::move(weight_map)}};
     write_file_atomically(options.folder / "model.safetensors.index.json", index.dump(1) + "\n");
   }
+  for (const auto& file : companions)
+    std::filesystem::copy_file(file, options.folder / file.filename(), std::filesystem::copy_options::overwrite_existing);
   write_file_atomically(options.folder / "config.json", config.dump(2) + "\n");
+  return files;
 }
 
 }  // namespace trireme::train

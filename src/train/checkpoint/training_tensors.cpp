@@ -108,8 +108,8 @@ void resume(const CheckpointReader& reader, nn::Model& model, AdamW& optimizer) 
 }
 
 plan::FrozenParameters frozen_in(const CheckpointReader& reader) {
-  const auto found = reader.state().find("frozen");
-  if (found == reader.state().end()) return {};
+  const auto found = reader.state().json().find("frozen");
+  if (found == reader.state().json().end()) return {};
   std::vector<std::string> patterns;
   const auto fail = [&] {
     throw ConfigError({.file = (reader.folder() / state_file).string(), .key = "frozen", .value = found->dump(),

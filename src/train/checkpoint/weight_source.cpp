@@ -9,15 +9,56 @@
 
 namespace trireme::train {
 
-std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path) {
-  if (std::filesystem::exists(path / index_file)) return std::make_unique<CheckpointReader>(path);
-  if (std::filesystem::exists(path / "config.json")) return std::make_unique<HfFolder>(path);
-  if (const auto latest = latest_checkpoint(path)) return std::make_unique<CheckpointReader>(latest->path);
-  throw ConfigError({.key = "checkpoint.initial",
-                     .value = path.string(),
-                     .allowed =
-                         "a checkpoint folder (with index.json), a folder of checkpoints, or a Hugging Face folder "
-                         "(with config.json and safetensors)"});
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string steps_of(const std::vector<CheckpointInfo>& all) {
+  std::string out;
+  for (const CheckpointInfo& info : all) out += fmt::format("{}{}", out.empty() ? "" : ", ", info.step);
+  return out;
+}
+
+}  // namespace
+
+fs::path find_weights(const fs::path& path, const WeightChoice& choice) {
+  const auto fail = [&](std::string what) {
+    throw ConfigError({.key = choice.key, .value = path.string(), .allowed = std::move(what)});
+  };
+  const bool chooses = choice.step || choice.best;
+  const bool one = fs::exists(path / index_file) || fs::exists(path / "config.json");
+  if (one && chooses) fail("is one folder of weights: a step can be chosen in a run's folder or a folder of checkpoints");
+  if (one) return path;
+  if (!fs::exists(path)) fail("no such folder");
+  for (const fs::path& folder : {path, path / "checkpoints"}) {
+    const std::vector<CheckpointInfo> all = list_checkpoints(folder);
+    if (all.empty()) continue;
+    if (choice.best) {
+      const auto best = best_checkpoint(folder);
+      if (!best) fail(fmt::format("none of its checkpoints (steps {}) was evaluated: train.eval_every must divide "
+                                  "checkpoint.every", steps_of(all)));
+      return best->info.path;
+    }
+    if (!choice.step) return all.back().path;
+    for (const CheckpointInfo& info : all)
+      if (info.step == *choice.step) return info.path;
+    fail(fmt::format("has no checkpoint of step {}; it has {}", *choice.step, steps_of(all)));
+  }
+  if (fs::exists(path / "plan.json") || fs::exists(path / "run.toml")) fail("is the folder of a run that has no complete checkpoint yet");
+  fail("holds no weights: expected a checkpoint (with index.json), a folder of checkpoints, a run's folder, or a Hugging Face "
+       "folder (with config.json and safetensors)");
+  return {};
+}
+
+std::unique_ptr<WeightSource> open_weights(const fs::path& path, const WeightChoice& choice) {
+  const fs::path found = find_weights(path, choice);
+  if (fs::exists(found / index_file)) return std::make_unique<CheckpointReader>(found);
+  return std::make_unique<HfFolder>(found);
+}
+
+void check_weights(const WeightSource& source, const model::ModelSpec& model) {
+  check_same_model(source.model(), model, "checkpoint.initial");
+  for (const model::ParameterSpec& parameter : model::parameters(model)) source.check(parameter);
 }
 
 void load_weights(const WeightSource& source, const model::ModelSpec& model,

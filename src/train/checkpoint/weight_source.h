@@ -2,6 +2,8 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -19,13 +21,30 @@ class WeightSource {
   // The parameter's tensor, of its shape and of any floating type; read only now, and only this one.
   // ConfigError with file and tensor name where it is missing or has another shape.
   virtual at::Tensor read(const model::ParameterSpec& parameter) const = 0;
+  // What read() would find wrong, from the files' headers alone.
+  virtual void check(const model::ParameterSpec& parameter) const = 0;
+  // What the user should know: which of two sets of weights is read, what has no checksum. Empty: nothing.
+  virtual std::string note() const = 0;
   // Router selection bias (experts; float32) of a layer; undefined where the source has none.
   virtual at::Tensor selection_bias(int layer) const = 0;
 };
 
-// A checkpoint folder (holds index.json), the newest checkpoint in a folder of them, or a Hugging Face folder (holds
-// config.json). ConfigError (checkpoint.initial) for anything else.
-std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
+// Which checkpoint of a folder of several.
+struct WeightChoice {
+  std::optional<std::int64_t> step;  // none: the newest
+  bool best = false;                 // the one with the lowest evaluation loss
+  std::string key;                   // of the option or key that named the path, for errors
+};
+
+// The folder of weights that a path means: a checkpoint (holds index.json), a folder of checkpoints, a run's folder (holds
+// checkpoints/), or a Hugging Face folder (holds config.json). ConfigError for anything else, and for a choice that is not
+// there: it names the steps that are.
+std::filesystem::path find_weights(const std::filesystem::path& path, const WeightChoice& choice = {});
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path, const WeightChoice& choice = {});
+
+// Before any rank starts: that the source's model is `model` and that every tensor that it needs is there, of its shape, in
+// files that are whole. ConfigError with the file and the tensor. Reads headers, no data.
+void check_weights(const WeightSource& source, const model::ModelSpec& model);
 
 // Copies, rounding where the types differ, all pieces of the parameters. The source's model must be `model` (see
 // check_same_model). Afterwards call AdamW::adopt_values.

@@ -8,6 +8,8 @@ namespace {
 
 enum WireType : std::uint64_t { varint = 0, fixed64 = 1, delimited = 2, fixed32 = 5 };
 
+constexpr std::uint64_t session_started = 1;  // SessionLog.START
+
 template <class T>
 std::string raw(T value) {  // little-endian, as every platform that torch supports
   std::string out(sizeof(T), '\0');
@@ -34,6 +36,7 @@ std::string encode_event(const ScalarEvent& event) {
   std::string out = field(1, fixed64, raw(event.wall_time));
   if (event.step != 0) out += field(2, varint, encode_varint(static_cast<std::uint64_t>(event.step)));
   if (!event.file_version.empty()) out += bytes_field(3, event.file_version);
+  if (event.session_start) out += bytes_field(7, field(1, varint, encode_varint(session_started)));
   if (event.scalars.empty()) return out;
   std::string summary;
   for (const Scalar& scalar : event.scalars) {

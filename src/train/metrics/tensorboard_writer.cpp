@@ -1,6 +1,8 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <system_error>
@@ -24,23 +26,42 @@ std::string host_name() {
   return name.data();
 }
 
+constexpr std::string_view name_prefix = "events.out.tfevents.";
+
+// The whole second behind every file's that is there: two sessions may start within one second.
+std::int64_t free_second(const std::filesystem::path& folder, std::int64_t now) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(name_prefix)) continue;
+    std::int64_t second = 0;
+    std::from_chars(name.data() + name_prefix.size(), name.data() + name.size(), second);
+    if (second < INT64_MAX) now = std::max(now, second + 1);
+  }
+  return now;
+}
+
 }  // namespace
 
-TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
+TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, std::int64_t first_step) {
   const double time = now_s();
-  path_ = folder / fmt::format("events.out.tfevents.{:.0f}.{}.{}", time, host_name(), ::getpid());
+  path_ = folder;
   try {
     std::filesystem::create_directories(folder);
+    path_ = folder / fmt::format("{}{}.{}.{}", name_prefix, free_second(folder, static_cast<std::int64_t>(time)), host_name(),
+                                 ::getpid());
     file_ = std::make_unique<AppendFile>(path_);
   } catch (const std::system_error& e) {
     if (!is_bad_path(e.code())) throw;
     throw ConfigError({.file = path_.string(), .allowed = fmt::format("cannot be written: {}", e.what())});
   }
   write(ScalarEvent{.wall_time = time, .file_version = "brain.Event:2"});
+  write(ScalarEvent{.wall_time = time, .step = first_step, .session_start = true});
 }
 
 void TensorBoardWriter::write(const StepMetrics& metrics) {
   ScalarEvent event{.wall_time = now_s(), .step = metrics.step};
+  if (metrics.step <= last_step_) write(ScalarEvent{.wall_time = event.wall_time, .step = metrics.step, .session_start = true});
+  last_step_ = metrics.step;
   const nlohmann::ordered_json fields = to_json(metrics);
   for (const auto& [name, value] : fields.items()) {
     if (name == "step" || !value.is_number()) continue;

@@ -1,0 +1,54 @@
+#include "train/hf/export_folder.h"
+
+#include <fstream>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/errors.h"
+#include "train/checkpoint/plain_file_name.h"
+
+namespace trireme::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::set<std::string> listed(const fs::path& folder) {
+  std::ifstream in(folder / export_manifest);
+  if (!in) return {};
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  std::set<std::string> out;
+  if (!json.is_object() || !json.contains("files") || !json["files"].is_array())
+    throw ConfigError({.file = (folder / export_manifest).string(), .allowed = "not the list that an export writes: remove the folder, or name another"});
+  for (const auto& name : json["files"])
+    if (name.is_string() && is_plain_file_name(name.get<std::string>())) out.insert(name.get<std::string>());
+  return out;
+}
+
+}  // namespace
+
+void prepare_export_folder(const fs::path& folder, const std::vector<std::string>& files, bool overwrite) {
+  const auto fail = [&](const std::string& what) { throw ConfigError({.key = "--to-hf", .value = folder.string(), .allowed = what}); };
+  if (fs::exists(folder) && !fs::is_directory(folder)) fail("is no folder");
+  std::set<std::string> there;
+  if (fs::exists(folder))
+    for (const auto& entry : fs::directory_iterator(folder)) there.insert(entry.path().filename().string());
+  const std::set<std::string> written(files.begin(), files.end());
+  const std::set<std::string> before = listed(folder);
+  if (!there.empty() && !there.contains(export_manifest) && !overwrite)
+    fail(fmt::format("holds files that no export of Trireme has written ({}): name another folder, or give --overwrite, which "
+                     "replaces files of the same name", *there.begin()));
+  for (const char* weights : {"model.safetensors", "model.safetensors.index.json"})
+    if (there.contains(weights) && !written.contains(weights) && !before.contains(weights))
+      fail(fmt::format("holds {}, which this export does not replace and transformers may read instead: remove it, or name "
+                       "another folder", weights));
+  fs::create_directories(folder);
+  for (const std::string& name : before)
+    if (!written.contains(name) && there.contains(name)) fs::remove(folder / name);
+  const nlohmann::ordered_json json = {{"written_by", "trireme convert"}, {"files", files}};
+  write_file_atomically(folder / export_manifest, json.dump(1) + "\n");
+}
+
+}  // namespace trireme::train
