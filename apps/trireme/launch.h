@@ -2,7 +2,7 @@
 #pragma once
 #include <chrono>
 
-#include "trireme/commands.h"
+#include "trireme/context.h"
 
 namespace trireme::apps {
 
