@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "trireme/commands.h"
 
 extern char** environ;
@@ -32,7 +33,7 @@ int main(int argc, char** argv) {
 
   CLI::App app{"Plans and trains Mixture-of-Experts language models on pipeline x expert x data ranks."};
   app.name("trireme");
-  app.set_version_flag("--version", "trireme 0.1.0");
+  app.set_version_flag("--version", fmt::format("trireme {}", version()));
   app.require_subcommand(1);
   app.footer("Each command has its own --help. Start with: trireme plan configs/runs/quickstart.toml");
   apps::add_plan_command(app, context);
