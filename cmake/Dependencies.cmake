@@ -35,8 +35,8 @@ endif()
 
 add_library(trireme_deps INTERFACE)
 target_link_libraries(trireme_deps INTERFACE Threads::Threads fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
-target_include_directories(trireme_deps SYSTEM INTERFACE ${TRIREME_TOMLPLUSPLUS_INCLUDE})
-target_compile_definitions(trireme_deps INTERFACE TOML_HEADER_ONLY=1)
+target_include_directories(trireme_deps SYSTEM INTERFACE $<BUILD_INTERFACE:${TRIREME_TOMLPLUSPLUS_INCLUDE}>)
+target_compile_definitions(trireme_deps INTERFACE $<BUILD_INTERFACE:TOML_HEADER_ONLY=1>)
 
 # Tokenizers of `train`; without it only bytes and ready-made token files.
 find_library(TRIREME_SENTENCEPIECE sentencepiece)

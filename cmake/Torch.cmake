@@ -3,15 +3,24 @@ if(NOT TRIREME_TORCH AND DEFINED ENV{TRIREME_TORCH})
   set(TRIREME_TORCH $ENV{TRIREME_TORCH})
 endif()
 if(NOT TRIREME_TORCH)
+  # pip builds for the environment of Python_EXECUTABLE and hides its packages while it does; the folder says where they are.
   set(_pythons ${TRIREME_PYTHON} ${CMAKE_SOURCE_DIR}/.venv/bin/python python3)
+  if(SKBUILD)
+    set(_pythons ${Python_EXECUTABLE})
+  endif()
   foreach(_python ${_pythons})
-    execute_process(COMMAND ${_python} -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+    execute_process(COMMAND ${_python} ${CMAKE_SOURCE_DIR}/cmake/find_torch.py
                     OUTPUT_VARIABLE _found OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE _rc ERROR_QUIET)
     if(_rc EQUAL 0)
       set(TRIREME_TORCH ${_found})
       break()
     endif()
   endforeach()
+endif()
+if(NOT TRIREME_TORCH AND SKBUILD)
+  message(FATAL_ERROR "The environment of ${Python_EXECUTABLE} has no torch. Install torch >= 2.11 there first; where another "
+                      "tool than pip builds, or the environment takes torch from elsewhere, add --no-build-isolation. The "
+                      "planning half needs no torch: -C cmake.define.TRIREME_WITH_TORCH=OFF.")
 endif()
 if(NOT TRIREME_TORCH)
   message(FATAL_ERROR "No torch found. Run scripts/setup.sh, or pass -DTRIREME_TORCH=<folder of libtorch >= 2.11>, "

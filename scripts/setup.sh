@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a machine ready: Debian packages, torch, a configured and built tree. Sourced by quickstart.sh and test.sh; run
-# by itself it stops after the build. Everything that is already there is left alone.
+# Makes a machine ready: Debian packages, torch, a configured tree and the program. Sourced by quickstart.sh and test.sh;
+# run by itself it stops after the build. Everything that is already there is left alone.
 #
 #   TRIREME_TORCH     folder of a libtorch >= 2.11 to use (else an importable torch, else .venv with torch 2.13.0)
 #   TRIREME_PRESET    CMake preset (release)
@@ -103,7 +103,9 @@ find_torch() {
   torch_of .venv/bin/python >build/torch.path || { echo "torch was installed and can't be found"; return 1; }
 }
 
+# set_up [TARGET]: builds the program, or another target: `all` has the tests and the benchmarks too.
 set_up() {
+  local target=${1:-trireme}
   command -v apt-get >/dev/null || die "this script knows Debian only; see CONTRIBUTING.md for the packages needed"
   step "Debian packages" install_packages
   step "compiler" check_compiler
@@ -111,7 +113,7 @@ set_up() {
   [ -n "${TRIREME_TORCH:-}" ] || TRIREME_TORCH=$(cat build/torch.path)
   export TRIREME_TORCH
   step "configure ($TRIREME_PRESET)" cmake --preset "$TRIREME_PRESET" -DTRIREME_TORCH="$TRIREME_TORCH"
-  step "build" cmake --build "$build" -j "$TRIREME_JOBS"
+  step "build ($target)" cmake --build "$build" --target "$target" -j "$TRIREME_JOBS"
 }
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then

@@ -4,7 +4,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 packages+=(libsimgrid-dev)  # of the planning half's comparison with it
-set_up
+set_up all
 
 passed=0; failed=0; skipped=0
 run_tests() {

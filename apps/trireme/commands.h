@@ -1,19 +1,11 @@
 // The subcommands of `trireme`. Each registers itself with its options and, when chosen, does its work in its callback;
 // errors are thrown and main turns them into one line and an exit code (base/errors.h).
 #pragma once
-#include <map>
-#include <string>
-#include <vector>
-
 #include <CLI/CLI.hpp>
 
-namespace trireme::apps {
+#include "trireme/context.h"
 
-struct Context {
-  std::vector<std::string> arguments;                // argv, for commands that start themselves again as ranks
-  std::map<std::string, std::string> environment;    // read once, in main
-  int exit_code = 0;
-};
+namespace trireme::apps {
 
 void add_plan_command(CLI::App& app, Context& context);
 void add_design_command(CLI::App& app, Context& context);

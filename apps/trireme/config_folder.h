@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/commands.h"
+#include "trireme/context.h"
 
 namespace trireme::apps {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "comm/launch_env.h"
-#include "trireme/commands.h"
+#include "trireme/context.h"
 
 namespace trireme::apps {
 

@@ -8,7 +8,7 @@
 #include "platform/platform_spec.h"
 #include "platform/stack_profile.h"
 #include "sim/rates/make_rates.h"
-#include "trireme/commands.h"
+#include "trireme/context.h"
 
 namespace trireme::apps {
 

@@ -6,7 +6,7 @@
 #include "model/model_catalog.h"
 #include "model/model_table.h"
 #include "search/validation/prediction.h"
-#include "trireme/commands.h"
+#include "trireme/context.h"
 
 namespace trireme::apps {
 

@@ -4,7 +4,11 @@
 #include <vector>
 
 #include "search/layouts/question.h"
-#include "trireme/commands.h"
+#include "trireme/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace trireme::apps {
 

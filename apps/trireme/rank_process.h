@@ -4,7 +4,7 @@
 #include "comm/launch_env.h"
 #include "plan/run_spec.h"
 #include "train/trainer.h"
-#include "trireme/commands.h"
+#include "trireme/context.h"
 
 namespace trireme::apps {
 

@@ -48,7 +48,7 @@ std::optional<CheckpointInfo> checkpoint_to_resume(const plan::RunSpec& run, Res
 void check_resume(const plan::RunSpec& run, const CheckpointInfo& checkpoint) {
   const CheckpointReader reader(checkpoint.path);
   reader.check_model(run.model);
-  open_training(run)->resume(reader.state(), (checkpoint.path / state_file).string());
+  open_training(run)->resume(reader.state().json(), (checkpoint.path / state_file).string());
 }
 
 struct Trainer::State {

@@ -114,6 +114,16 @@ TEST(Schedules, DropPiecesAndMicroBatches) {
   EXPECT_THAT(to_text(first_micro_batches(merged, 2)), HasSubstr("| F0 F1+B0 B1\n"));
 }
 
+// A heading may state any numbers. 2^31 - 1 chunks of 3 micro-batches would be 96 GiB of counters; 2^32 + 2 is no 2.
+TEST(Schedules, RefuseNumbersThatNoGridHas) {
+  const std::string rows = "stage 0 | F0 F1 B0 B1\nstage 1 | F0 B0 F1 B1\n";
+  EXPECT_THAT(problems(parse_schedule("1f1b, 2 stages, 2 micro-batches, 2147483647 chunk\n" + rows)),
+              ::testing::ElementsAre(HasSubstr("a grid has at most 262144 slots")));
+  EXPECT_THAT(problems(parse_schedule("1f1b, 2 stages, 2147483647 micro-batches, 1 chunk\n" + rows)),
+              ::testing::ElementsAre(HasSubstr("a grid has at most 262144 slots")));
+  EXPECT_THROW(parse_schedule("1f1b, 4294967298 stages, 2 micro-batches, 1 chunk\n" + rows), ConfigError);
+}
+
 TEST(Schedules, BadTextNamesTheLine) {
   try {
     parse_schedule("1f1b, 1 stages, 1 micro-batches, 1 chunk\nstage 0 | F0 Q0\n");

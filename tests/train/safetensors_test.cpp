@@ -126,6 +126,12 @@ TEST_F(Safetensors, RefusesEntriesThatDoNotFit) {
   expect_error("w", "'shape' is not a list of sizes");
   write_raw(R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,4]}})", "abcd");
   expect_error("w", "the shape is too large");
+  // 2^64 - 1 as a signed number is -1, and (-1)(-1) floats are the four bytes that are there.
+  write_raw(R"({"w":{"dtype":"F32","shape":[18446744073709551615,18446744073709551615],"data_offsets":[0,4]}})", "abcd");
+  expect_error("w", "'shape' is not a list of sizes");
+  // No elements, but strides of 2^62 x 4.
+  write_raw(R"({"w":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})", "");
+  expect_error("w", "the shape is too large");
   write_raw(R"({"w":{"dtype":"F32","shape":[1]}})", "abcd");
   expect_error("w", "no list 'data_offsets'");
 }

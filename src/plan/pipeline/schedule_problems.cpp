@@ -9,6 +9,10 @@ namespace trireme::plan {
 
 namespace {
 
+// No plan has more slots of a kind in a row (run_spec.h: most_layer_passes). A grid read from a file may say anything.
+constexpr std::int64_t most_slots = 1 << 18;
+constexpr std::size_t most_problems = 1000;
+
 // Which kinds a stage must hold for every micro-batch and chunk: F and B, or F, I and W, or F alone.
 struct Seen {
   int forward = 0, backward = 0, input = 0, weight = 0;
@@ -90,6 +94,7 @@ void check_row(const Schedule& s, int stage, std::vector<std::string>& out) {
   }
   for (int mb = 0; mb < s.num_micro_batches; ++mb)
     for (int chunk = 0; chunk < s.num_chunks; ++chunk) {
+      if (out.size() >= most_problems) return;
       if (piece_of(s, stage, chunk) < 0) continue;
       const Seen x = seen[static_cast<std::size_t>(mb) * s.num_chunks + chunk];
       const bool whole = x.forward == 1 && (s.forward_only || (x.backward == 1 && x.input == 0 && x.weight == 0) ||
@@ -145,6 +150,9 @@ std::vector<std::string> problems(const Schedule& s) {
       static_cast<int>(s.rows.size()) != s.num_stages ||
       (!s.pieces.empty() && static_cast<int>(s.pieces.size()) != s.num_stages))
     return {fmt::format("{} rows for {} stages", s.rows.size(), s.num_stages)};
+  if (std::int64_t{s.num_micro_batches} * s.num_chunks > most_slots || std::int64_t{s.num_stages} * s.num_chunks > most_slots)
+    return {fmt::format("{} stages of {} chunks and {} micro-batches: a grid has at most {} slots of a kind in a row", s.num_stages,
+                        s.num_chunks, s.num_micro_batches, most_slots)};
   std::vector<std::string> out;
   check_pieces(s, out);
   if (!out.empty()) return out;

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <climits>
+#include <iterator>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -107,10 +110,14 @@ Schedule parse_schedule(const std::string& source) {
     if (!headed) {
       const auto comma = line.find(',');
       char rest[64] = {};
+      long long sizes[3] = {};  // wider than what they go into, so that a number too large is seen
       if (comma == std::string::npos ||
-          std::sscanf(line.c_str() + comma, ", %d stages, %d micro-batches, %d chunk%63[^\n]", &s.num_stages,
-                      &s.num_micro_batches, &s.num_chunks, rest) < 3)
+          std::sscanf(line.c_str() + comma, ", %lld stages, %lld micro-batches, %lld chunk%63[^\n]", &sizes[0], &sizes[1],
+                      &sizes[2], rest) < 3 ||
+          std::any_of(std::begin(sizes), std::end(sizes), [](long long n) { return n < 1 || n > INT_MAX; }))
         bad(number, line, "a heading such as \"1f1b, 2 stages, 4 micro-batches, 1 chunk\"");
+      s.num_stages = static_cast<int>(sizes[0]), s.num_micro_batches = static_cast<int>(sizes[1]);
+      s.num_chunks = static_cast<int>(sizes[2]);
       s.name = line.substr(0, comma);
       s.forward_only = std::string(rest).find("forward only") != std::string::npos;
       headed = true;

@@ -32,8 +32,10 @@ TensorEntry parse_entry(const std::filesystem::path& path, const std::string& na
     }
     std::vector<std::int64_t> out;
     for (const auto& item : value[field]) {
-      if (!item.is_number_integer() || item < 0) fail(path, name, fmt::format("'{}' is not a list of sizes", field));
-      out.push_back(item.get<std::int64_t>());
+      // A number above 2^63 would be read as a negative one, and two of them multiply to a small product.
+      if (!item.is_number_unsigned() || item.get<std::uint64_t>() > INT64_MAX)
+        fail(path, name, fmt::format("'{}' is not a list of sizes", field));
+      out.push_back(static_cast<std::int64_t>(item.get<std::uint64_t>()));
     }
     return out;
   };
@@ -46,9 +48,10 @@ TensorEntry parse_entry(const std::filesystem::path& path, const std::string& na
   const auto type = scalar_type(dtype);
   if (!type) fail(path, name, fmt::format("element type {}; F32, F64, BF16, F16 and I64 are read", dtype));
   entry.dtype = *type;
-  std::uint64_t count = 1;
+  std::uint64_t count = 1;  // without sizes of 0: strides are products too
   for (std::int64_t size : entry.shape) {
-    if (size > 0 && count > max_elements / static_cast<std::uint64_t>(size)) fail(path, name, "the shape is too large");
+    if (size == 0) continue;
+    if (count > max_elements / static_cast<std::uint64_t>(size)) fail(path, name, "the shape is too large");
     count *= static_cast<std::uint64_t>(size);
   }
   if (entry.end - entry.begin != entry.bytes()) {
