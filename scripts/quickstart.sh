@@ -22,7 +22,7 @@ say "data: text to token files"
 if [ -s data/gcide_train.idx ] && [ -s data/gcide_valid.idx ]; then
   echo "data/gcide_{train,valid}.{bin,idx} are there already"
 else
-  "$trireme" data data/gcide.txt --out data/gcide --tokenizer byte --documents separator --separator '^\S'
+  "$trireme" data data/gcide.txt --out data/gcide --tokenizer byte --documents separator --separator '^\S' --skip-bad
 fi
 
 say "probe: what this machine is like"

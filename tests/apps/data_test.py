@@ -344,6 +344,35 @@ class HuggingFace(Case):
             self.assertFalse((self.folder / "out").exists())
 
 
+class DataFullDisk(Case):
+    def test_tokens_weights_and_tokenizer_stay_those_of_before(self):
+        disk = self.folder / "out"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True, text=True)
+        if mounted.returncode != 0:
+            self.skipTest(f"cannot mount a file system (root is needed): {mounted.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)], check=True)
+        self.write("package/tokenizers.py", STAND_IN)
+        self.write("hf/tokenizer.json", json.dumps({"vocab": {"<unk>": 0, "</s>": 1, "a": 2}, "filling": "x" * 20000}))
+        self.write("a.jsonl", '{"p": "a", "c": "aa"}\n' * 10)
+        options = ["--prompt-key", "p", "--completion-key", "c", "--tokenizer", "hf"]
+        environment = {"PYTHONPATH": str(self.folder / "package")}
+        self.build("a.jsonl", *options, environment=environment)
+        before = {name: content for name, content in self.files().items() if name.startswith("out/")}
+        self.assertIn("out/d_train.tokenizer/tokenizer.json", before)
+        self.write("a.jsonl", '{"p": "aaa", "c": "a"}\n' * 20)
+        # Pages of 4 KiB: for none, for the tokens and no more, and for all but the tokenizer's last file.
+        for free in (0, 8, 24):
+            with self.subTest(free=free):
+                room = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - 1024 * free
+                (disk / "filler").write_bytes(bytes(max(0, room)))
+                result = self.trireme("a.jsonl", *options, "--out", "out/d", "--valid-fraction", 0, environment=environment)
+                (disk / "filler").unlink()
+                self.assertEqual(result.returncode, 3, result.stdout + result.stderr)
+                self.assertIn("No space left on device", result.stderr)
+                self.assertEqual({n: c for n, c in self.files().items() if n.startswith("out/")}, before)
+
+
 class RealTokenizers(Case):
     """The package itself, where python3 has it."""
 
