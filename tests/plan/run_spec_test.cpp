@@ -225,6 +225,8 @@ TEST(RunSpec, ValuesThatDoNotFit) {
             "--set: layout.stage_layers = [ 4 ]: must have layout.pp (2) entries");
   EXPECT_EQ(error_of({"data.valid=\"\""}),
             "--set: data.valid = \"\": is missing: train.eval_sequences asks for evaluation");
+  EXPECT_EQ(error_of({"train.eval_every=5", "train.eval_sequences=0"}),
+            "--set: train.eval_every = 5: evaluates nothing, for train.eval_sequences is 0: give that a number or \"all\"");
   EXPECT_EQ(error_of({"model.moe.num_experts=0"}),
             "configs/r.toml: layout.ep = 2: must be 1: the model has no experts");
 }
