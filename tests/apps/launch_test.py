@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -197,7 +198,18 @@ class Dying(Case):
         self.assertEqual(ranks[1].returncode, 3, errors)
         self.assertNotIn("frame #", errors)
         self.assertNotIn("rank -1", errors)
-        self.assertRegex(errors, r"trireme: failed: rank 0: ")
+        self.assertRegex(errors, r"trireme: failed: .*rank 0: ")
+
+    def test_a_rank_that_cannot_write_is_the_one_that_is_named(self):
+        process = self.start("train", "run.toml", "--ranks", 2, "--json")
+        self.wait_for_step(process, 2)
+        # From here on rank 1 alone can open no file: its part of the next checkpoint fails, and all ranks end with it.
+        resource.prlimit(random_faults.ranks_of(process.pid)[1], resource.RLIMIT_NOFILE, (3, 3))
+        _, errors = process.communicate(timeout=self.LIMIT)
+        self.assertEqual(process.returncode, 3, errors)
+        self.assertEqual(errors.splitlines()[-1], "trireme: failed: rank 1 was the first to fail: failed (exit code 3); rank 0 failed "
+                                                  "(exit code 3)")
+        self.assertRegex(errors, r"trireme: failed: rank 1: the checkpoint of step \d+ was not written: .*Too many open files")
 
     def test_a_rank_that_dies_comes_back(self):
         process = self.start("train", "run.toml", "--ranks", 2, "--json", "--restarts", 1, "--set", "train.steps=60")
