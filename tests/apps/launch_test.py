@@ -112,6 +112,23 @@ class WhoStartsRanks(Case):
         self.assertEqual([r.returncode for r in ranks], [0, 0], outputs)
 
 
+class Threads(Case):
+    def test_a_single_ranks_threads_wait_asleep(self):
+        if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
+            self.skipTest("the environment says already how threads wait")
+        process = self.start("train", "run.toml", "--ranks", 1, "--json", "--set", "layout.pp=1")
+        self.wait_for_step(process, 1)
+        # What libgomp found when it was loaded into this very process.
+        self.assertLessEqual({b"OMP_WAIT_POLICY=passive", b"GOMP_SPINCOUNT=0"}, random_faults.variables_of(process.pid))
+
+    def test_what_the_user_sets_stays(self):
+        process = self.start("train", "run.toml", "--ranks", 1, "--json", "--set", "layout.pp=1", environment={"OMP_WAIT_POLICY": "active"})
+        self.wait_for_step(process, 1)
+        found = random_faults.variables_of(process.pid)
+        self.assertIn(b"OMP_WAIT_POLICY=active", found)
+        self.assertNotIn(b"GOMP_SPINCOUNT=0", found)
+
+
 class OneError(Case):
     def test_bad_input_is_told_once_by_ranks_that_all_find_it(self):
         for setting in ("layout.pq=3", "train.seed=none", "layout.pp=3"):
