@@ -29,7 +29,8 @@ c10::intrusive_ptr<c10d::TCPStore> serve(const Listener& listener, milliseconds 
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Store> rank_keys(const c10::intrusive_ptr<c10d::Store>& store, const std::string& token, int attempt) {
+c10::intrusive_ptr<c10d::Store> rank_keys(const c10::intrusive_ptr<c10d::Store>& store, const std::string& token,
+                                          int attempt) {
   return c10::make_intrusive<c10d::PrefixStore>(fmt::format("trireme/{}/{}", token, attempt), store);
 }
 

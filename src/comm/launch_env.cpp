@@ -86,8 +86,9 @@ std::string half_a_launch(const Reader& in) {
 }
 
 LaunchEnv from_torchrun(const Reader& in, bool ours) {
-  const std::string why = ours ? "trireme --ranks sets it for the ranks that it starts"
-                               : "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say that a launcher has started this rank";
+  const std::string why =
+      ours ? "trireme --ranks sets it for the ranks that it starts"
+           : "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say that a launcher has started this rank";
   LaunchEnv e;
   e.source = ours ? LaunchSource::trireme : LaunchSource::torchrun;
   e.world = static_cast<int>(in.number("WORLD_SIZE", why, 1, most_ranks));
@@ -158,8 +159,7 @@ LaunchEnv from_slurm(const Reader& in) {
   }
   e.token = in.get("TRIREME_RUN_TOKEN")
                 .value_or(fmt::format("slurm-{}-{}", in.get(job).value_or(""), in.get(step).value_or("")));
-  if (in.has("SLURM_RESTART_COUNT"))
-    e.attempt = static_cast<int>(in.number("SLURM_RESTART_COUNT", why, 0, most_ranks));
+  if (in.has("SLURM_RESTART_COUNT")) e.attempt = static_cast<int>(in.number("SLURM_RESTART_COUNT", why, 0, most_ranks));
   e.serves_store = e.rank == 0 && e.world > 1;
   return e;
 }
@@ -200,12 +200,16 @@ int ranks_to_start(const LaunchEnv& env, int requested, int otherwise) {
   if (env.source == LaunchSource::trireme) return 0;
   if (env.world == 1) return requested > 0 ? requested : otherwise;
   if (requested > 0 && requested != env.world)
-    throw ConfigError({.key = "--ranks", .value = std::to_string(requested),
-                       .allowed = fmt::format("{} has started {} ranks, each of which would start as many", name_of(env.source), env.world)});
+    throw ConfigError({.key = "--ranks",
+                       .value = std::to_string(requested),
+                       .allowed = fmt::format("{} has started {} ranks, each of which would start as many",
+                                              name_of(env.source), env.world)});
   return 0;
 }
 
-int server_of(const LaunchEnv& env) { return env.launcher_serves ? -1 : 0; }
+int server_of(const LaunchEnv& env) {
+  return env.launcher_serves ? -1 : 0;
+}
 
 std::string first_host(const std::string& node_list) {
   std::string host;

@@ -56,7 +56,8 @@ std::optional<DeadRank> read_verdict(c10d::Store& store, const std::string& pref
 DeadRank store_lost(int server, const std::string& error) {
   if (server < 0)
     return {.reason = "the launcher's store no longer answers, the launcher has probably ended (" + error + ")"};
-  return {.rank = server, .reason = "the store that it serves no longer answers, it has probably ended (" + error + ")"};
+  return {.rank = server,
+          .reason = "the store that it serves no longer answers, it has probably ended (" + error + ")"};
 }
 
 struct Watched {
@@ -79,7 +80,7 @@ struct Liveness::State {
   std::optional<DeadRank> dead;
   mutable bool suspicious = false;      // told by a failed operation on this rank
   mutable bool suspicion_told = false;  // and the others know
-  bool first_hand = false;  // knows of the death by its own operation, or is itself what failed
+  bool first_hand = false;              // knows of the death by its own operation, or is itself what failed
   bool stop = false;
   bool done = false;
   std::vector<Watched> watched;
@@ -182,8 +183,9 @@ void Liveness::fail(const std::string& reason, int at_fault) {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   if (state_->dead) return;
   try {
-    state_->dead = write_verdict(*state_->store, state_->options.prefix,
-                                 {.rank = at_fault >= 0 ? at_fault : state_->options.rank, .reason = "failed: " + reason});
+    state_->dead =
+        write_verdict(*state_->store, state_->options.prefix,
+                      {.rank = at_fault >= 0 ? at_fault : state_->options.rank, .reason = "failed: " + reason});
     state_->first_hand = state_->first_hand || state_->dead->rank == state_->options.rank;
   } catch (const std::exception&) {
     // Nobody left to tell.
@@ -204,7 +206,8 @@ bool Liveness::tells() {
       const std::lock_guard<std::mutex> lock(s.mutex);
       try {
         const bool taken = s.store->add(teller_key(s.options.prefix), 0) > 0;
-        const bool mine = !taken && (s.first_hand || Clock::now() > end) && s.store->add(teller_key(s.options.prefix), 1) == 1;
+        const bool mine =
+            !taken && (s.first_hand || Clock::now() > end) && s.store->add(teller_key(s.options.prefix), 1) == 1;
         if (mine || taken) {
           s.store->add(asked_key(s.options.prefix), 1);
           return mine;

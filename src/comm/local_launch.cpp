@@ -66,8 +66,8 @@ class Family {
  public:
   struct Ending {
     int code = exit_ok;
-    std::string failure;         // "rank 1 was the first to fail: ..."; empty: none
-    std::string first;           // of it, the first rank alone
+    std::string failure;  // "rank 1 was the first to fail: ..."; empty: none
+    std::string first;    // of it, the first rank alone
     bool may_start_again = false;
   };
 
@@ -79,7 +79,8 @@ class Family {
                           .arguments = launch_.arguments,
                           .environment = launch_.environment,
                           .signal_mask = signals.before()};
-      const RankPlace place{.rank = rank, .port = store_->getPort(), .cores = cores, .attempt = attempt, .token = token};
+      const RankPlace place{
+          .rank = rank, .port = store_->getPort(), .cores = cores, .attempt = attempt, .token = token};
       for (const auto& [name, value] : rank_environment(launch_, place)) program.environment[name] = value;
       ranks_.emplace_back(program);
     }
@@ -132,7 +133,8 @@ class Family {
         unheeded_ = true;
         send_all(SIGKILL);
       }
-      // Of those that have ended since the last look, one that was killed comes before one that may have failed of that.
+      // Of those that have ended since the last look, one that was killed comes before one that may have failed of
+      // that.
       if (rank(i).failed() && (failed < 0 || (rank(i).exit_code() < 0 && rank(failed).exit_code() >= 0))) failed = i;
     }
     if (failed >= 0 && !first_ && !killed_on_request_ && !unheeded_) note_death(failed);
@@ -172,7 +174,8 @@ class Family {
     Ending out;
     // What it has said of itself stands above, in full.
     const bool own_end = first_->reason.starts_with("failed: ");
-    out.first = fmt::format("rank {} was the first to fail: {}", first_->rank, own_end ? first.reason() : first_->reason);
+    out.first =
+        fmt::format("rank {} was the first to fail: {}", first_->rank, own_end ? first.reason() : first_->reason);
     std::string others;
     bool bad_input = false;
     for (int i = 0; i < launch_.ranks; ++i) {
@@ -224,15 +227,18 @@ int launch_local(const LocalLaunch& launch) {
   const std::string token = new_token();
   for (int attempt = 0;; ++attempt) {
     const Family::Ending ending = Family(launch, signals, attempt, token).look_after();
-    const std::string count =
-        attempt == 0 ? "" : fmt::format("after {} of {} restart{}", attempt, launch.restarts, launch.restarts == 1 ? "" : "s");
+    const std::string count = attempt == 0 ? ""
+                                           : fmt::format("after {} of {} restart{}", attempt, launch.restarts,
+                                                         launch.restarts == 1 ? "" : "s");
     if (ending.may_start_again && attempt < launch.restarts) {
       say(fmt::format("{}; restart {} of {}: all ranks start again {}", ending.first, attempt + 1, launch.restarts,
                       launch.goes_on ? launch.goes_on() : ""));
       continue;
     }
-    if (!ending.failure.empty()) say(fmt::format("failed{}{}: {}", count.empty() ? "" : " ", count, ending.failure));
-    else if (!count.empty()) say(fmt::format("ended {}", count));
+    if (!ending.failure.empty())
+      say(fmt::format("failed{}{}: {}", count.empty() ? "" : " ", count, ending.failure));
+    else if (!count.empty())
+      say(fmt::format("ended {}", count));
     return ending.code;
   }
 }

@@ -36,7 +36,8 @@ RankChild::RankChild(const RankProgram& program) {
   const int error = posix_spawn(&pid_, executable.c_str(), &files, &attributes, arguments.data(), variables.data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
-  if (error != 0) throw RuntimeFailure({.operation = fmt::format("start {}", executable), .reason = std::strerror(error)});
+  if (error != 0)
+    throw RuntimeFailure({.operation = fmt::format("start {}", executable), .reason = std::strerror(error)});
 }
 
 bool RankChild::reap() {
@@ -52,13 +53,20 @@ void RankChild::send(int signal) const {
   if (!ended_) kill(signal == SIGKILL ? -pid_ : pid_, signal);
 }
 
-bool RankChild::failed() const { return ended_ && status_ != 0 && exit_code() != exit_stopped; }
-bool RankChild::killed_by(int signal) const { return ended_ && WIFSIGNALED(status_) && WTERMSIG(status_) == signal; }
-int RankChild::exit_code() const { return ended_ && WIFEXITED(status_) ? WEXITSTATUS(status_) : -1; }
+bool RankChild::failed() const {
+  return ended_ && status_ != 0 && exit_code() != exit_stopped;
+}
+bool RankChild::killed_by(int signal) const {
+  return ended_ && WIFSIGNALED(status_) && WTERMSIG(status_) == signal;
+}
+int RankChild::exit_code() const {
+  return ended_ && WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+}
 
 std::string RankChild::reason() const {
   if (!ended_) return "still runs";
-  if (WIFSIGNALED(status_)) return fmt::format("killed by signal {} ({})", WTERMSIG(status_), strsignal(WTERMSIG(status_)));
+  if (WIFSIGNALED(status_))
+    return fmt::format("killed by signal {} ({})", WTERMSIG(status_), strsignal(WTERMSIG(status_)));
   switch (exit_code()) {
     case exit_ok:
       return "ended well";

@@ -21,7 +21,7 @@ class RankChild {
   // Starts it, in a process group of its own and without standard input. RuntimeFailure where that cannot be.
   explicit RankChild(const RankProgram& program);
 
-  bool reap();  // whether it has ended by now, and with it what it had started
+  bool reap();                  // whether it has ended by now, and with it what it had started
   void send(int signal) const;  // SIGKILL to its whole process group: what it has started must not outlive it
 
   bool ended() const { return ended_; }
@@ -37,7 +37,8 @@ class RankChild {
 };
 
 // For a rank that a launcher of this host has started (TRIREME_LAUNCHER_PID): from here on the rank is killed when the
-// launcher dies, whatever the rank is doing then, and ends here where the launcher has died already. Called first of all.
+// launcher dies, whatever the rank is doing then, and ends here where the launcher has died already. Called first of
+// all.
 void end_with_launcher(const std::map<std::string, std::string>& environment);
 
 }  // namespace trireme::comm

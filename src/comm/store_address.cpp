@@ -81,9 +81,12 @@ int try_connect(const Address& address, milliseconds limit) {
     pollfd waiting{.fd = fd, .events = POLLOUT, .revents = 0};
     socklen_t size = sizeof(error);
     const int ready = poll(&waiting, 1, static_cast<int>(std::max<std::int64_t>(1, limit.count())));
-    if (ready == 0) error = ETIMEDOUT;
-    else if (ready < 0) error = errno;
-    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+    if (ready == 0)
+      error = ETIMEDOUT;
+    else if (ready < 0)
+      error = errno;
+    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+      error = errno;
   }
   close(fd);
   return error;
@@ -96,7 +99,8 @@ int listen_on(const Address& address, bool both_families) {
   const int on = 1, off = 0;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (both_families) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address.socket), address.size) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address.socket), address.size) == 0 && listen(fd, SOMAXCONN) == 0)
+    return fd;
   const int error = errno;
   close(fd);
   errno = error;
@@ -147,7 +151,8 @@ Listener listen_at(const std::string& named, int port, bool several_hosts, milli
     const Resolved all = look_up(any, port, AI_NUMERICHOST | AI_PASSIVE);
     if (!all.error.empty()) continue;
     if (const int fd = listen_on(all.addresses[0], true); fd >= 0)
-      return listening(fd, std::string(any) == "::" ? "::1" : "127.0.0.1", why + ": the store listens on every interface");
+      return listening(fd, std::string(any) == "::" ? "::1" : "127.0.0.1",
+                       why + ": the store listens on every interface");
     if (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL) break;
   }
   fail("serve", named, port, std::strerror(errno));

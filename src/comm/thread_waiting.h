@@ -1,6 +1,6 @@
 // How the threads of a rank's OpenMP team wait for work: asleep. Threads that spin for some milliseconds, libgomp's way
-// where nothing is said, take the cores from whoever has work: from other ranks, and from the thread of their own team that
-// the system has put aside for another program.
+// where nothing is said, take the cores from whoever has work: from other ranks, and from the thread of their own team
+// that the system has put aside for another program.
 #pragma once
 #include <array>
 #include <utility>

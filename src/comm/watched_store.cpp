@@ -17,7 +17,9 @@ class WatchedStore final : public c10d::PrefixStore {
   WatchedStore(c10::intrusive_ptr<c10d::Store> store, InVain in_vain)
       : PrefixStore("run", std::move(store)), in_vain_(std::move(in_vain)) {}
 
-  c10::intrusive_ptr<c10d::Store> clone() override { return c10::make_intrusive<WatchedStore>(store_->clone(), in_vain_); }
+  c10::intrusive_ptr<c10d::Store> clone() override {
+    return c10::make_intrusive<WatchedStore>(store_->clone(), in_vain_);
+  }
 
   std::vector<std::uint8_t> get(const std::string& key) override {
     wait({key}, getTimeout());

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -111,6 +112,23 @@ class WhoStartsRanks(Case):
         self.assertEqual([r.returncode for r in ranks], [0, 0], outputs)
 
 
+class Threads(Case):
+    def test_a_single_ranks_threads_wait_asleep(self):
+        if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
+            self.skipTest("the environment says already how threads wait")
+        process = self.start("train", "run.toml", "--ranks", 1, "--json", "--set", "layout.pp=1")
+        self.wait_for_step(process, 1)
+        # What libgomp found when it was loaded into this very process.
+        self.assertLessEqual({b"OMP_WAIT_POLICY=passive", b"GOMP_SPINCOUNT=0"}, random_faults.variables_of(process.pid))
+
+    def test_what_the_user_sets_stays(self):
+        process = self.start("train", "run.toml", "--ranks", 1, "--json", "--set", "layout.pp=1", environment={"OMP_WAIT_POLICY": "active"})
+        self.wait_for_step(process, 1)
+        found = random_faults.variables_of(process.pid)
+        self.assertIn(b"OMP_WAIT_POLICY=active", found)
+        self.assertNotIn(b"GOMP_SPINCOUNT=0", found)
+
+
 class OneError(Case):
     def test_bad_input_is_told_once_by_ranks_that_all_find_it(self):
         for setting in ("layout.pq=3", "train.seed=none", "layout.pp=3"):
@@ -197,7 +215,18 @@ class Dying(Case):
         self.assertEqual(ranks[1].returncode, 3, errors)
         self.assertNotIn("frame #", errors)
         self.assertNotIn("rank -1", errors)
-        self.assertRegex(errors, r"trireme: failed: rank 0: ")
+        self.assertRegex(errors, r"trireme: failed: .*rank 0: ")
+
+    def test_a_rank_that_cannot_write_is_the_one_that_is_named(self):
+        process = self.start("train", "run.toml", "--ranks", 2, "--json")
+        self.wait_for_step(process, 2)
+        # From here on rank 1 alone can open no file: its part of the next checkpoint fails, and all ranks end with it.
+        resource.prlimit(random_faults.ranks_of(process.pid)[1], resource.RLIMIT_NOFILE, (3, 3))
+        _, errors = process.communicate(timeout=self.LIMIT)
+        self.assertEqual(process.returncode, 3, errors)
+        self.assertEqual(errors.splitlines()[-1], "trireme: failed: rank 1 was the first to fail: failed (exit code 3); rank 0 failed "
+                                                  "(exit code 3)")
+        self.assertRegex(errors, r"trireme: failed: rank 1: the checkpoint of step \d+ was not written: .*Too many open files")
 
     def test_a_rank_that_dies_comes_back(self):
         process = self.start("train", "run.toml", "--ranks", 2, "--json", "--restarts", 1, "--set", "train.steps=60")

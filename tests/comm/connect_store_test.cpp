@@ -37,16 +37,24 @@ std::string failure_of(Act&& act) {
 }
 
 LaunchEnv client_of(const std::string& host, int port, const std::string& token = "run") {
-  return {.rank = 1, .world = 2, .local_rank = 1, .local_world = 2, .master_addr = host, .master_port = port, .token = token};
+  return {.rank = 1,
+          .world = 2,
+          .local_rank = 1,
+          .local_world = 2,
+          .master_addr = host,
+          .master_port = port,
+          .token = token};
 }
 
-// The addresses at which this process listens on a port, as the kernel lists them: hexadecimal, in /proc/net/tcp and tcp6.
+// The addresses at which this process listens on a port, as the kernel lists them: hexadecimal, in /proc/net/tcp and
+// tcp6.
 std::vector<std::string> listening_at(int port) {
   std::vector<std::string> out;
   const std::string end = fmt::format(":{:04X}", port);
   for (const char* file : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
     std::ifstream in(file);
-    for (std::string number, local, remote, state, rest; in >> number >> local >> remote >> state && std::getline(in, rest);)
+    for (std::string number, local, remote, state, rest;
+         in >> number >> local >> remote >> state && std::getline(in, rest);)
       if (state == "0A" && local.ends_with(end)) out.push_back(local.substr(0, local.find(':')));
   }
   return out;
@@ -126,7 +134,8 @@ TEST(ConnectStore, TheReasonIsToldWithinTheLimit) {
 
 TEST(ConnectStore, WaitingIsSaid) {
   std::vector<std::string> said;
-  failure_of([&] { reach("127.0.0.1", 1, milliseconds(3000), [&](const std::string& text) { said.push_back(text); }); });
+  failure_of(
+      [&] { reach("127.0.0.1", 1, milliseconds(3000), [&](const std::string& text) { said.push_back(text); }); });
   ASSERT_EQ(said.size(), 1u);
   EXPECT_THAT(said[0], HasSubstr("waits for the store at 127.0.0.1:1: Connection refused (for 1 s more at most)"));
 }
@@ -146,7 +155,8 @@ TEST(ConnectStore, AnotherRunsKeysAreOutOfTheWay) {
 
 TEST(WatchedStore, AKnownDeathEndsEveryWait) {
   std::atomic<bool> dead{false};
-  const auto store = watched(c10::make_intrusive<c10d::HashStore>(), [&] { return dead ? "rank 1: killed by signal 9" : ""; });
+  const auto store =
+      watched(c10::make_intrusive<c10d::HashStore>(), [&] { return dead ? "rank 1: killed by signal 9" : ""; });
   store->setTimeout(std::chrono::hours(1));
   std::thread killer([&] {
     std::this_thread::sleep_for(milliseconds(50));

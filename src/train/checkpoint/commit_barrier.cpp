@@ -92,7 +92,13 @@ Agreed StoreCommitBarrier::arrive(const std::string& key, int rank, const std::s
   } catch (const RuntimeFailure&) {
     throw;
   } catch (const std::exception& e) {
-    fail(key, fmt::format("the store failed: {}", comm::error_text(e)));
+    // Whoever served it has probably died, which the heartbeats find out within a beat or two.
+    std::string why;
+    for (int i = 0; i < 100 && state_->in_vain && why.empty(); ++i) {
+      why = state_->in_vain();
+      if (why.empty()) std::this_thread::sleep_for(poll_interval);
+    }
+    fail(key, why.empty() ? fmt::format("the store failed: {}", comm::error_text(e)) : why);
   }
 }
 
