@@ -111,6 +111,10 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
       const auto resumed = train::checkpoint_to_resume(options.run, options.resume);
       train::check_start(options.run, resumed);
       out.lease = take_folder(options, resumed);
+      // Another run may have ended there since.
+      if (train::checkpoint_to_resume(options.run, options.resume) != resumed)
+        throw ConfigError({.key = "folder", .value = options.run.folder.string(),
+                           .allowed = "another run has written a checkpoint there while this one started: start it again"});
       out.identity = out.lease->identity();
     } catch (const ConfigError&) {
       // The others must know, and have read it before the store ends with this rank.

@@ -2,6 +2,8 @@
 #include "train/checkpoint/checkpoint_state.h"
 
 #include <fstream>
+#include <tuple>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -94,7 +96,7 @@ TEST_F(CheckpointFiles, AStateOfBeforeIsReadTyped) {
   };
   EXPECT_EQ(read(R"({"step": 6})").count("step"), 6);
   EXPECT_EQ(read(R"({"step": 6})").count_or("tokens_seen", 4), 4);
-  EXPECT_FALSE(read(R"({"eval_loss": null})").number(eval_loss_key));
+  EXPECT_FALSE(read(R"({"eval_loss": null})").number(eval_loss_key).has_value());
   for (const char* wrong : {"\"6\"", "6.5", "-1", "1e300", "null", "[6]", "18446744073709551615"}) {
     const CheckpointState state = read(std::string("{\"step\": ") + wrong + "}");
     expect_error([&] { state.count("step"); }, file, "step = ");

@@ -127,7 +127,7 @@ TEST_F(Companions, OursWinsWhereTheModelDiffers) {
   const auto exported = merged_config(model::to_hf_config(changed, model::Family::mixtral), out_);
   EXPECT_EQ(exported.at("num_hidden_layers"), 1);
   EXPECT_EQ(exported.at("max_position_embeddings"), 8192);
-  EXPECT_EQ(exported.at("eos_token_id"), (json{2, 7}));
+  EXPECT_EQ(exported.at("eos_token_id"), (ordered_json{2, 7}));
   EXPECT_EQ(exported.at("custom_key").at("nested"), 1);
 }
 
