@@ -13,15 +13,18 @@
 #include "comm/error_text.h"
 #include "comm/liveness.h"
 #include "model/untrainable.h"
+#include "nn/out_of_memory.h"
 #include "nn/counting_allocator.h"
 #include "parallel/thread_policy.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/exchange_pattern.h"
 #include "plan/run_files.h"
 #include "train/data/sequence_source.h"
+#include "trireme/memory_failure.h"
 #include "trireme/platform_choice.h"
 #include "trireme/run_plan.h"
 #include "trireme/run_output.h"
+#include "trireme/start_checks.h"
 #include "trireme/stop_signals.h"
 
 namespace trireme::apps {
@@ -43,6 +46,7 @@ struct Planned {
   plan::Plan plan;
   plan::Costs costs;
   plan::Prediction prediction;
+  MemoryNeed need;
 };
 
 // How many ranks each host has, in order of rank. Nothing where the ranks of a host are not consecutive, which only
@@ -84,6 +88,7 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
       out.plan = std::move(planned.plan);
       out.costs = std::move(planned.predicted.priced.costs);
       out.prediction = std::move(planned.predicted.prediction);
+      out.need = memory_need(options.run, out.prediction, platform);
     } catch (const ConfigError&) {
       // The others must know, and have read it before the store ends with this rank.
       store.set(key, "null");
@@ -93,7 +98,7 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
       throw;
     }
     if (mesh.world() > 1)
-      store.set(key, nlohmann::json{{"plan", out.plan}, {"step_s", out.prediction.step_s}}.dump());
+      store.set(key, nlohmann::json{{"plan", out.plan}, {"step_s", out.prediction.step_s}, {"need", out.need}}.dump());
   } else {
     nlohmann::json j;
     try {
@@ -105,6 +110,7 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
     if (j.is_null()) throw NoPlan();
     out.plan = j.at("plan").get<plan::Plan>();
     out.prediction.step_s = j.at("step_s").get<double>();
+    j.at("need").get_to(out.need);
   }
   out.run.layout.all_to_all = out.plan.all_to_all;
   return out;
@@ -130,6 +136,7 @@ void check_before_launch(const RankOptions& options, int num_ranks) {
 
 int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Context& context) {
   const plan::RunSpec& run = options.run;
+  check_device(run, env.local_world);
   set_up_log({.rank = env.world > 1 ? env.rank : -1});
   catch_stop_signals();
   if (env.local_world > 1) parallel::use_batch_scheduling();
@@ -157,6 +164,9 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
                                          .interface = env.interface, .master_address = env.master_addr});
     to_abort = communicator.get();
     const Planned planned = agree_on_plan(options, mesh, env.rank, *communicator, *store);
+    // Where this program has started the ranks it has looked before.
+    if (env.source == comm::LaunchSource::torchrun || env.source == comm::LaunchSource::slurm)
+      agree_that_it_fits(options, planned.need, env, *communicator);
     if (env.rank == 0) write_run_folder(run, planned);
 
     std::unique_ptr<RunOutput> output;
@@ -176,8 +186,11 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
       to.on_metrics = [&](const train::StepMetrics& m) { output->step(m); };
       to.on_message = [&](const std::string& text) { output->message(text); };
     }
-    train::Trainer trainer(planned.run, planned.plan, *communicator, store, std::move(to));
-    const train::TrainOutcome outcome = trainer.run();
+    train::TrainOutcome outcome;
+    name_memory_holders(env.rank, planned.need.parts.at(static_cast<std::size_t>(mesh.pp_index(env.rank))), [&] {
+      train::Trainer trainer(planned.run, planned.plan, *communicator, store, std::move(to));
+      outcome = trainer.run();
+    });
     if (!measured.empty()) {
       plan::MeasuredRank summary = measured.summary(outcome.peak_bytes);
       summary.checkpoint_peak_bytes = outcome.checkpoint_peak_bytes;
@@ -189,6 +202,14 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
     if (liveness) liveness->finish();
     spdlog::info("ends: rank 0 could not plan");
     return exit_bad_input;
+  } catch (const DoesNotFit& refused) {
+    if (liveness) {
+      liveness->finish();
+      if (env.serves_store) liveness->wait_for_others(timeout);
+    }
+    if (refused.here) throw *refused.here;
+    spdlog::info("ends: another host has too little memory");
+    return exit_bad_input;
   } catch (const RuntimeFailure& error) {
     if (!liveness) throw;
     // One rank's death ends all: one of them says so.
@@ -199,7 +220,9 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& env, const Conte
     spdlog::info("ends with rank {}, of which another rank tells", error.detail().rank);
     return exit_runtime_failure;
   } catch (const std::exception& error) {
-    if (liveness) liveness->fail(error.what());
+    const auto memory = nn::out_of_memory(error);
+    if (liveness) liveness->fail(memory.value_or(error.what()));
+    if (memory) throw RuntimeFailure({.rank = env.rank, .operation = "start of the run", .reason = *memory});
     throw;
   }
   to_abort = nullptr;

@@ -1,9 +1,12 @@
 #include "base/errors.h"
+#include "base/log.h"
+#include "plan/run_warnings.h"
 
 #include <nlohmann/json.hpp>
 #include "trireme/launch.h"
 #include "trireme/positive_number.h"
 #include "trireme/rank_process.h"
+#include "trireme/start_checks.h"
 
 namespace trireme::apps {
 
@@ -13,7 +16,7 @@ struct Options {
   std::string config, platform;
   std::vector<std::string> set;
   int ranks = 0;
-  bool resume = false, resume_if_any = false, json = false;
+  bool resume = false, resume_if_any = false, force = false, json = false;
 };
 
 void run(const Options& o, Context& context) {
@@ -23,9 +26,13 @@ void run(const Options& o, Context& context) {
                       .resume = o.resume          ? train::Resume::must
                                 : o.resume_if_any ? train::Resume::if_any
                                                   : train::Resume::never,
+                      .force = o.force,
                       .json = o.json};
   // The run's folder names it, for `trireme report`.
   if (!o.platform.empty()) options.run.platform = std::filesystem::absolute(o.platform).lexically_normal();
+  // Once for all ranks.
+  if (env.rank == 0 && env.source != comm::LaunchSource::trireme)
+    for (const std::string& warning : plan::warnings(options.run)) spdlog::warn("{}", warning);
   if (launched) {
     if (o.ranks > 0 && o.ranks != env.world)
       throw ConfigError({.key = "--ranks", .value = std::to_string(o.ranks),
@@ -36,6 +43,8 @@ void run(const Options& o, Context& context) {
   const plan::LayoutSpec& layout = options.run.layout;
   const int ranks = o.ranks > 0 ? o.ranks : layout.pp * (layout.dp > 0 ? layout.dp : layout.ep);
   check_before_launch(options, ranks);
+  check_device(options.run, ranks);
+  check_memory(options, ranks);
   if (ranks == 1) {
     context.exit_code = run_rank(options, env, context);
     return;
@@ -56,6 +65,7 @@ void add_train_command(CLI::App& app, Context& context) {
   c->add_option("--platform", options->platform, "Platform file from `trireme probe`");
   CLI::Option* resume = c->add_flag("--resume", options->resume, "Go on from the newest checkpoint of the run's folder");
   c->add_flag("--resume-if-any", options->resume_if_any, "The same where there is one, else start")->excludes(resume);
+  c->add_flag("--force", options->force, "Start although the memory that the plan needs is not free");
   c->add_flag("--json", options->json, "Print one JSON object a step on standard output");
   c->callback([options, &context] { run(*options, context); });
 }
