@@ -10,10 +10,12 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "model/untrainable.h"
 #include "plan/layout_keys.h"
 #include "plan/run_spec.h"
+#include "plan/run_warnings.h"
 #include "search/layouts/given_layout.h"
 #include "trireme/commands.h"
 #include "trireme/found_run.h"
@@ -77,13 +79,14 @@ void plan_run(const plan::RunSpec& run, const Options& o, const Context& context
   model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
   for (const std::string& file : {o.layout.html, o.layout.trace})
     if (!file.empty()) check_writable(file);
+  for (const std::string& warning : plan::warnings(run)) spdlog::warn("{}", warning);
   const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run));
   const ChosenPlatform chosen = choose_platform(o.layout.question.platform, o.layout.question.stack, run, context);
   const platform::PlatformSpec& platform = chosen.spec;
   RunPlan planned = make_run_plan(run, mesh, platform, {.keep = {}, .software = chosen.software});
   planned.assumptions.insert(planned.assumptions.begin(), chosen.assumptions.begin(), chosen.assumptions.end());
   const PlanOutput output = output_of(o);
-  std::fputs((output.json ? run_json(planned, platform, output).dump(1) + "\n" : run_text(planned, platform, output)).c_str(),
+  std::fputs((output.json ? json_text(run_json(planned, platform, output), 1) + "\n" : run_text(planned, platform, output)).c_str(),
              stdout);
   write_run_pages(planned, platform, output);
 }

@@ -8,6 +8,8 @@
 #include "base/edit_distance.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/printable.h"
+#include "platform/host_memory.h"
 #include "platform/platform_file.h"
 #include "trireme/config_folder.h"
 
@@ -25,6 +27,14 @@ constexpr const char* default_stack = "megatron_core_2025";
                      .value = name,
                      .allowed = near.empty() ? fmt::format("a file, or one of {}", fmt::join(known, ", "))
                                              : fmt::format("no such name; did you mean {}?", near)});
+}
+
+// Speeds are a laptop's; memory need not be guessed.
+platform::PlatformSpec guess_of_this_host() {
+  platform::PlatformSpec out = platform::default_platform();
+  if (const double bytes = platform::measure_host_memory().total_bytes; bytes > 0)
+    out.host.memory_bytes = out.device.memory_bytes = bytes;
+  return out;
 }
 
 }  // namespace
@@ -75,15 +85,16 @@ bool names_a_file(const std::string& text) {
   return text.find('/') != std::string::npos || text.ends_with(".toml") || text.ends_with(".json");
 }
 
-platform::PlatformSpec choose_platform(const std::filesystem::path& given, const plan::RunSpec& run) {
+platform::PlatformSpec choose_platform(const std::filesystem::path& given, const plan::RunSpec& run, bool silent) {
   if (!given.empty()) return platform::load_platform(given);
   if (!run.platform.empty() && std::filesystem::exists(run.platform)) return platform::load_platform(run.platform);
+  if (silent) return guess_of_this_host();
   if (run.platform.empty())
     spdlog::warn("no platform file: prices are a guess for a laptop. `trireme probe` measures this machine.");
   else
     spdlog::warn("{} does not exist yet: prices are a guess for a laptop. `trireme probe --out {}` measures this machine.",
-                 run.platform.string(), run.platform.string());
-  return platform::default_platform();
+                 printable(run.platform.string()), printable(run.platform.string()));
+  return guess_of_this_host();
 }
 
 ChosenPlatform choose_platform(const std::string& given, const std::string& stack, const plan::RunSpec& run,

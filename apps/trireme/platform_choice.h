@@ -27,8 +27,9 @@ struct ChosenStack {
 ChosenStack find_stack(const std::string& given, const Context& context);
 
 // `given` (an option of the command) where not empty, else what the run names, else the built-in guess. A run names a file
-// that `trireme probe` may not have written yet: then the guess, too. The guess is said in the log.
-platform::PlatformSpec choose_platform(const std::filesystem::path& given, const plan::RunSpec& run);
+// that `trireme probe` may not have written yet: then the guess, too, with the memory that this host has. The guess is said
+// in the log unless `silent`.
+platform::PlatformSpec choose_platform(const std::filesystem::path& given, const plan::RunSpec& run, bool silent = false);
 
 struct ChosenPlatform {
   platform::PlatformSpec spec;

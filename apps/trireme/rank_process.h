@@ -12,6 +12,7 @@ struct RankOptions {
   plan::RunSpec run;
   std::string platform;                       // --platform; empty: what the run names
   train::Resume resume = train::Resume::never;
+  bool force = false;                         // start where memory does not suffice
   bool json = false;                          // rank 0: one JSON object a step on standard output
 };
 

@@ -18,6 +18,7 @@
 #include "comm/liveness.h"
 #include "comm/told_once.h"
 #include "model/untrainable.h"
+#include "nn/out_of_memory.h"
 #include "nn/counting_allocator.h"
 #include "parallel/thread_policy.h"
 #include "plan/all_to_all/generators.h"
@@ -29,9 +30,11 @@
 #include "train/hf/hf_companions.h"
 #include "train/run_folder/run_info.h"
 #include "train/run_folder/run_lease.h"
+#include "trireme/memory_failure.h"
 #include "trireme/platform_choice.h"
 #include "trireme/run_plan.h"
 #include "trireme/run_output.h"
+#include "trireme/start_checks.h"
 #include "trireme/stop_signals.h"
 #include "trireme/version.h"
 
@@ -56,6 +59,7 @@ struct Planned {
   plan::Prediction prediction;
   train::RunIdentity identity;
   std::unique_ptr<train::RunLease> lease;  // rank 0
+  MemoryNeed need;
 };
 
 // How many ranks each host has, in order of rank. Nothing where the ranks of a host are not consecutive, which only
@@ -108,6 +112,7 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
       out.plan = std::move(planned.plan);
       out.costs = std::move(planned.predicted.priced.costs);
       out.prediction = std::move(planned.predicted.prediction);
+      out.need = memory_need(options.run, out.prediction, platform);
       const auto resumed = train::checkpoint_to_resume(options.run, options.resume);
       train::check_start(options.run, resumed);
       out.lease = take_folder(options, resumed);
@@ -126,7 +131,7 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
     }
     if (mesh.world() > 1)
       store.set(key, nlohmann::json{{"plan", out.plan}, {"step_s", out.prediction.step_s},
-                                     {"run", out.identity.run}, {"session", out.identity.session}}.dump());
+                                     {"run", out.identity.run}, {"session", out.identity.session}, {"need", out.need}}.dump());
   } else {
     nlohmann::json j;
     try {
@@ -141,6 +146,7 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
     out.plan = j.at("plan").get<plan::Plan>();
     out.prediction.step_s = j.at("step_s").get<double>();
     out.identity = {j.at("run").get<std::string>(), j.at("session").get<std::string>()};
+    j.at("need").get_to(out.need);
   }
   out.run.layout.all_to_all = out.plan.all_to_all;
   return out;
@@ -242,6 +248,7 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
     const plan::Mesh mesh = plan::resolve_mesh(run, env.world);
     check_before_launch(options, env.world);
     if (!env.local_known) env = ask_for_local_ranks(env, store, timeout, *liveness);
+    check_device(run, env.local_world);
     if (env.local_world > 1) parallel::use_batch_scheduling();
     at::set_num_threads(threads_of_rank(run, env, context));
     communicator = std::make_unique<comm::Communicator>(
@@ -252,6 +259,9 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
                                          .interface = env.interface, .master_address = env.master_addr});
     to_abort = communicator.get();
     const Planned planned = agree_on_plan(options, mesh, env.rank, *communicator, *store);
+    // Where this program has started the ranks it has looked before.
+    if (env.source == comm::LaunchSource::torchrun || env.source == comm::LaunchSource::slurm)
+      agree_that_it_fits(options, planned.need, env, *communicator);
     const std::vector<std::string> hosts = names_of_hosts(env.rank, env.world, *store);
     if (env.rank == 0) write_run_folder(options, planned, context, hosts);
 
@@ -279,11 +289,14 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
       };
       to.on_message = [&](const std::string& text) { output->message(text); };
     }
-    train::Trainer trainer(planned.run, planned.plan, *communicator, store, std::move(to));
-    // Until here a signal ends the rank: there was nothing to save.
-    const bool own_launcher = env.source == comm::LaunchSource::trireme;
-    catch_stop_signals({.says_so = env.rank == 0, .second_kills = env.world == 1 && !own_launcher});
-    const train::TrainOutcome outcome = trainer.run();
+    train::TrainOutcome outcome;
+    name_memory_holders(env.rank, planned.need.parts.at(static_cast<std::size_t>(mesh.pp_index(env.rank))), [&] {
+      train::Trainer trainer(planned.run, planned.plan, *communicator, store, std::move(to));
+      // Until here a signal ends the rank: there was nothing to save.
+      const bool own_launcher = env.source == comm::LaunchSource::trireme;
+      catch_stop_signals({.says_so = env.rank == 0, .second_kills = env.world == 1 && !own_launcher});
+      outcome = trainer.run();
+    });
     stopped = outcome.stopped_early;
     if (!measured.empty()) {
       plan::MeasuredRank summary = measured.summary(outcome.peak_bytes);
@@ -303,6 +316,14 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
     if (env.serves_store) liveness->wait_until_told(std::min(timeout, liveness->patience()));
     if (first) throw;
     return exit_bad_input;
+  } catch (const DoesNotFit& refused) {
+    if (liveness) {
+      liveness->finish();
+      if (env.serves_store) liveness->wait_for_others(timeout);
+    }
+    if (refused.here) throw *refused.here;
+    spdlog::info("ends: another host has too little memory");
+    return exit_bad_input;
   } catch (const RuntimeFailure& error) {
     if (!liveness) throw;
     // One rank's death ends all: one of them says so. What failed in no group failed on the rank that it names.
@@ -312,7 +333,9 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
     if (tells) throw;
     return exit_runtime_failure;
   } catch (const std::exception& error) {
-    if (liveness) liveness->fail(comm::error_text(error));
+    const auto memory = nn::out_of_memory(error);
+    if (liveness) liveness->fail(memory.value_or(comm::error_text(error)));
+    if (memory) throw RuntimeFailure({.rank = env.rank, .operation = "start of the run", .reason = *memory});
     throw;
   }
   to_abort = nullptr;

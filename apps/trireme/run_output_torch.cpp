@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "report/pattern_choice.h"
 #include "train/metrics/console_progress.h"
 #include "train/metrics/metrics_log.h"
@@ -29,7 +30,7 @@ RunOutput::RunOutput(const plan::RunSpec& run, const plan::Plan& plan, const pla
     : state_(std::make_unique<State>(run, json)) {
   for (const plan::RankTimeline& rank : prediction.ranks)
     state_->predicted_peak_bytes = std::max(state_->predicted_peak_bytes, rank.peak_memory_bytes);
-  message(fmt::format("{}: {} steps of {} sequences of {} tokens; predicted {:.3f} s a step on {}{}, run folder {}", run.name,
+  message(fmt::format("{}: {} steps of {} sequences of {} tokens; predicted {:.3f} s a step on {}{}, run folder {}", printable(run.name),
                       run.train.steps, run.batch.global_batch, run.batch.sequence_length, prediction.step_s,
                       prediction.platform, prediction.platform_measured ? "" : " (a guess: run `trireme probe`)",
                       run.folder.string()));

@@ -1,10 +1,13 @@
 #include "base/errors.h"
+#include "base/log.h"
+#include "plan/run_warnings.h"
 
 #include <nlohmann/json.hpp>
 #include "train/checkpoint/check_start.h"
 #include "trireme/launch.h"
 #include "trireme/positive_number.h"
 #include "trireme/rank_process.h"
+#include "trireme/start_checks.h"
 
 namespace trireme::apps {
 
@@ -14,14 +17,20 @@ struct Options {
   std::string config, platform;
   std::vector<std::string> set;
   int ranks = 0, restarts = 0;
-  bool resume = false, resume_if_any = false, json = false;
+  bool resume = false, resume_if_any = false, force = false, json = false;
 };
+
+// Once for all ranks.
+void warn(const plan::RunSpec& run) {
+  for (const std::string& warning : plan::warnings(run)) spdlog::warn("{}", warning);
+}
 
 RankOptions rank_options(const Options& o, const comm::LaunchEnv& env) {
   RankOptions options{.run = plan::load_run(o.config, o.set), .platform = o.platform,
                       .resume = o.resume          ? train::Resume::must
                                 : o.resume_if_any ? train::Resume::if_any
                                                   : train::Resume::never,
+                      .force = o.force,
                       .json = o.json};
   // What is in the folder when a launcher starts the ranks again is this run's own.
   if (env.attempt > 0 && options.resume == train::Resume::never) options.resume = train::Resume::if_any;
@@ -47,6 +56,7 @@ int run_in_a_launch(const Options& o, const comm::LaunchEnv& env, const Context&
     if (env.world == 1) throw;
     return refuse(error, env);
   }
+  if (env.rank == 0 && env.source != comm::LaunchSource::trireme) warn(options->run);
   return run_rank(*options, env, context);
 }
 
@@ -61,12 +71,16 @@ void run(const Options& o, Context& context) {
   const plan::LayoutSpec& layout = options.run.layout;
   const int ranks = comm::ranks_to_start(env, o.ranks, layout.pp * (layout.dp > 0 ? layout.dp : layout.ep));
   check_before_launch(options, ranks);
+  check_device(options.run, ranks);
+  check_memory(options, ranks);
   if (ranks == 1 && o.restarts == 0) {
     wait_asleep(context);
+    warn(options.run);
     context.exit_code = run_rank(options, env, context);
     return;
   }
   train::check_start(options.run, train::checkpoint_to_resume(options.run, options.resume));
+  warn(options.run);
   context.exit_code = launch_local({.ranks = ranks,
                                     .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.run.timeout_s * 1e3)),
                                     .restarts = o.restarts,
@@ -88,6 +102,7 @@ void add_train_command(CLI::App& app, Context& context) {
   c->add_option("--platform", options->platform, "Platform file from `trireme probe`");
   CLI::Option* resume = c->add_flag("--resume", options->resume, "Go on from the newest checkpoint of the run's folder");
   c->add_flag("--resume-if-any", options->resume_if_any, "The same where there is one, else start")->excludes(resume);
+  c->add_flag("--force", options->force, "Start although the memory that the plan needs is not free");
   c->add_flag("--json", options->json, "Print one JSON object a step on standard output");
   c->callback([options, &context] { run(*options, context); });
 }

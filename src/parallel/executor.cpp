@@ -4,6 +4,7 @@
 
 #include "base/errors.h"
 #include "comm/error_text.h"
+#include "nn/out_of_memory.h"
 #include "parallel/lanes.h"
 
 namespace trireme::parallel {
@@ -43,8 +44,16 @@ void Executor::raise(std::exception_ptr error, const plan::Action& action) const
   } catch (const ConfigError&) {
     throw;
   } catch (const std::logic_error& bug) {  // a failed check
+    if (const auto memory = nn::out_of_memory(bug)) {  // a container too long to be
+      detail.reason = *memory;
+      throw nn::OutOfMemory(detail);
+    }
     throw std::logic_error(fmt::format("{} (rank {}, {})", bug.what(), detail.rank, detail.operation));
   } catch (const std::exception& other) {
+    if (const auto memory = nn::out_of_memory(other)) {
+      detail.reason = *memory;
+      throw nn::OutOfMemory(detail);
+    }
     detail.reason = comm::error_text(other);
   }
   throw RuntimeFailure(detail);

@@ -26,8 +26,8 @@ class Executor {
   Executor(const plan::StagePlan& stage, SegmentRunner& runner, ExecutorOptions options);
   ~Executor();
 
-  // One step. Always on the same thread. The first failure of any lane is thrown as RuntimeFailure with the rank, the
-  // action and its group; a failed check stays a std::logic_error, with rank and action; a ConfigError stays as it is.
+  // One step. Always on the same thread. The first failure of any lane is thrown as RuntimeFailure (of memory: as
+  // nn::OutOfMemory) with the rank, the action and its group; a failed check stays a std::logic_error, with rank and action; a ConfigError stays as it is.
   // Afterwards the executor is of no use.
   StepResult run();
 

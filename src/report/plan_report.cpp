@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "base/units.h"
 #include "model/parameters.h"
 #include "report/action_kinds.h"
@@ -131,7 +132,7 @@ std::string plan_text(const PlanView& v) {
   const auto counts = model::count_parameters(v.run.model);
   const Throughput r = throughput(v);
   std::string out = fmt::format(
-      "{}: {} ({} parameters, {} active a token) on {} ranks\n", v.run.name, v.run.model.name,
+      "{}: {} ({} parameters, {} active a token) on {} ranks\n", printable(v.run.name), printable(v.run.model.name),
       show_count(static_cast<double>(counts.total)), show_count(static_cast<double>(counts.active)), mesh.world());
   out += fmt::format("platform {}{}\n\nLayout\n", v.prediction.platform, v.prediction.platform_measured ? " (measured)" : " (not all measured)");
   TextTable layout({"stage", "layers", "ranks", "actions", "buckets"});
