@@ -40,6 +40,7 @@ nlohmann::ordered_json to_json(const StepMetrics& metrics) {
   for_each_field(metrics, [&](const char* name, const auto& value) { out[name] = number(value); });
   if (metrics.eval_loss) out["eval_loss"] = number(*metrics.eval_loss);
   if (metrics.bigram_loss) out["bigram_loss"] = number(*metrics.bigram_loss);
+  if (metrics.router_load) out["router_load"] = to_json(*metrics.router_load);
   return out;
 }
 
@@ -57,6 +58,7 @@ StepMetrics step_metrics_from_json(const nlohmann::json& json) {
   for_each_field(metrics, read);
   if (json.contains("eval_loss")) read("eval_loss", metrics.eval_loss.emplace());
   if (json.contains("bigram_loss")) read("bigram_loss", metrics.bigram_loss.emplace());
+  if (json.contains("router_load")) metrics.router_load = router_load_from_json(json["router_load"]);
   return metrics;
 }
 

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "train/metrics/router_load.h"
+
 namespace trireme::train {
 
 struct StepMetrics {
@@ -24,6 +26,7 @@ struct StepMetrics {
   double expert_load_max_over_mean = 0;    // worst MoE layer: rows of the busiest expert over the mean; 0: no experts
   std::optional<double> eval_loss;         // on the steps that evaluate
   std::optional<double> bigram_loss;       // beside it: what a bigram model of the same text reaches
+  std::optional<RouterLoad> router_load;   // none: no experts
 };
 
 // One flat object; values that are not finite become null (JSON has none). The optional ones are absent where there are

@@ -32,12 +32,16 @@ struct ScalarEvent {
 std::string encode_event(const ScalarEvent& event);
 std::string frame_record(const std::string& data);
 
+// router_max_over_mean/layer_03 and so on.
+std::vector<Scalar> scalars_of(const RouterLoad& load);
+
 class TensorBoardWriter {
  public:
   // Makes `folder`/events.out.tfevents.<time>.<host>.<pid>; a resumed run adds a file. ConfigError where it cannot.
   explicit TensorBoardWriter(const std::filesystem::path& folder);
 
-  // Every number of the step as train/<name> (eval/loss, eval/bigram_loss), at the current time. RuntimeFailure on
+  // Every number of the step as train/<name> (eval/loss, eval/bigram_loss), the load of experts as
+  // router_<what>/layer_<number>, at the current time. RuntimeFailure on
   // failure.
   void write(const StepMetrics& metrics);
   void write(const ScalarEvent& event);

@@ -25,6 +25,19 @@ std::string host_name() {
 
 }  // namespace
 
+std::vector<Scalar> scalars_of(const RouterLoad& load) {
+  std::vector<Scalar> out;
+  const auto add = [&](const char* what, const std::vector<double>& by_layer) {
+    for (std::size_t i = 0; i < by_layer.size(); ++i)
+      out.push_back({fmt::format("router_{}/layer_{:02}", what, load.first_layer + static_cast<int>(i)),
+                     static_cast<float>(by_layer[i])});
+  };
+  add("max_over_mean", load.max_over_mean);
+  add("min_over_mean", load.min_over_mean);
+  add("cv", load.cv);
+  return out;
+}
+
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
   const double time = now_s();
   path_ = folder / fmt::format("events.out.tfevents.{:.0f}.{}.{}", time, host_name(), ::getpid());
@@ -48,6 +61,8 @@ void TensorBoardWriter::write(const StepMetrics& metrics) {
                                                     : "train/" + name;
     event.scalars.push_back({tag, value.get<float>()});
   }
+  if (metrics.router_load)
+    for (Scalar& scalar : scalars_of(*metrics.router_load)) event.scalars.push_back(std::move(scalar));
   write(event);
 }
 
