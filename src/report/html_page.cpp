@@ -107,6 +107,7 @@ std::string html_page(const PageInput& in) {
                          {"all_ranks", all}, {"report", nullptr}};
   if (in.report) data["report"] = run_json(*in.report);
   std::string page = page_template;
+  if (const std::size_t end = page.rfind("</body>"); end != std::string::npos) page.insert(end, router_section);
   replace(page, "@TITLE@", escaped(in.title));
   replace(page, "@DATA@", inside_script(data.dump()));
   return page;

@@ -92,6 +92,7 @@ RunReport make_run_report(const std::filesystem::path& folder) {
   RunReport r{.plan = plan::read_plan(folder), .prediction = plan::read_prediction(folder),
               .measured = plan::read_measured(folder), .metrics = read_metrics(folder / "metrics.jsonl")};
   check_fits(r, folder);
+  r.router = read_router_history(folder / "metrics.jsonl");
   r.step_s.predicted = r.prediction.step_s;
   for (const plan::RankTimeline& t : r.prediction.ranks) {
     r.peak_bytes.predicted = std::max(r.peak_bytes.predicted, t.peak_memory_bytes);

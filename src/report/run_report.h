@@ -8,6 +8,7 @@
 
 #include "plan/run_files.h"
 #include "report/metrics.h"
+#include "report/router_history.h"
 
 namespace trireme::report {
 
@@ -46,6 +47,7 @@ struct RunReport {
   plan::Prediction prediction;
   std::vector<plan::MeasuredRank> measured;  // may be empty, or of some ranks only
   Metrics metrics;
+  RouterHistory router;
 
   // Over the ranks that were measured.
   Pair step_s;                    // measured: the longest median of any rank
@@ -65,7 +67,7 @@ struct RunReport {
 RunReport make_run_report(const std::filesystem::path& run_folder);
 
 std::string run_text(const RunReport& report);
-// Keys: step_s, repriced_step_s (null where not known), peak_memory_bytes (each {predicted, measured, error}), kinds, phases, segments, ranks, loss, throughput.
+// Keys: step_s, repriced_step_s (null where not known), peak_memory_bytes (each {predicted, measured, error}), kinds, phases, segments, ranks, loss, router, throughput.
 nlohmann::json run_json(const RunReport& report);
 
 }  // namespace trireme::report
