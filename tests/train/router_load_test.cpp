@@ -11,7 +11,7 @@
 namespace trireme::train {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 // 2, 4, 4, 6: mean 4, deviations -2, 0, 0, 2, their mean square 2, root 1.41421 over 4.
 TEST(RouterLoad, RatiosByLayer) {
