@@ -100,7 +100,7 @@ class Spikes(Case):
         self.assertNotIn(bad, self.checkpoints())
 
     def test_off_lets_it_be(self):
-        steps = self.steps(self.train(*EXPLODES, "train.loss_spike.action=off", "train.steps=3"))
+        steps = self.steps(self.train(*EXPLODES, "train.loss_spike.action=off", "train.steps=2"))
         self.assertGreater(max(s["loss"] for s in steps), 3 * math.log(264))
 
     def test_skipping_leaves_the_weights_as_they_were(self):
