@@ -23,6 +23,7 @@ struct StepSums {
   std::map<int, std::vector<double>> router_counts;
   // Highest load of an expert over the mean, for every MoE layer of the model (index: layer - num_dense_layers).
   std::vector<double> load_ratio;
+  std::vector<int> busiest_expert;  // the one with that load (the first of several), likewise
 
   double mean_loss() const { return weight > 0 ? loss / weight : 0; }
   double mean_aux_loss() const { return aux_samples > 0 ? aux_loss / aux_samples : 0; }
@@ -36,6 +37,9 @@ struct StepHooks {
   std::function<double()>
       owned_sum_of_squares;           // of the reduced gradients that this rank owns (train/optim/ownership.h)
   std::function<double()> stop_flag;  // above 0: this rank wants to stop
+  // Whether the step's update is made, asked before anything of it is: not even the selection biases move where it is
+  // not. The answer must be the same on every rank. An empty one makes every update.
+  std::function<bool(const StepSums& sums, double gradient_norm)> accepts_update;
   std::function<void(const StepSums& sums, double gradient_norm)> optimizer;
 };
 

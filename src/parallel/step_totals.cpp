@@ -6,6 +6,7 @@
 #include <ATen/Functions.h>
 
 #include "base/errors.h"
+#include "plan/frozen_parameters.h"
 
 namespace trireme::parallel {
 namespace {
@@ -111,14 +112,16 @@ void StepTotals::reduce_metrics(comm::Group& world, const std::string& operation
       loss[loss_sum],     loss[aux_sum], loss[z_sum], counts_here ? own_valid_ : 0.0, counts_here ? own_tokens_ : 0.0,
       sums_.squared_norm, sums_.stop};
   const std::size_t ratios = values.size();
-  values.resize(ratios + static_cast<std::size_t>(model.num_moe_layers()), 0.0);
+  const auto moe_layers = static_cast<std::size_t>(model.num_moe_layers());
+  values.resize(ratios + 2 * moe_layers, 0.0);
   if (counts_reduced_ && context_.plan.mesh.dp_index(context_.rank) == 0)
     for (const auto& [layer, counts] : sums_.router_counts) {
       const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
-      const double highest = *std::max_element(counts.begin(), counts.end());
-      if (total > 0)
-        values[ratios + static_cast<std::size_t>(layer - model.num_dense_layers)] =
-            highest * static_cast<double>(counts.size()) / total;
+      const auto highest = std::max_element(counts.begin(), counts.end());
+      if (total <= 0) continue;
+      const std::size_t at = ratios + static_cast<std::size_t>(layer - model.num_dense_layers);
+      values[at] = *highest * static_cast<double>(counts.size()) / total;
+      values[at + moe_layers] = static_cast<double>(highest - counts.begin());
     }
   reduce(world, values, operation);
   sums_.loss = values[0];
@@ -128,14 +131,18 @@ void StepTotals::reduce_metrics(comm::Group& world, const std::string& operation
   sums_.tokens = values[4];
   sums_.squared_norm = values[5];
   sums_.stop = values[6];
-  sums_.load_ratio.assign(values.begin() + static_cast<std::ptrdiff_t>(ratios), values.end());
+  const auto busiest = values.end() - static_cast<std::ptrdiff_t>(moe_layers);
+  sums_.load_ratio.assign(busiest - static_cast<std::ptrdiff_t>(moe_layers), busiest);
+  sums_.busiest_expert.assign(busiest, values.end());
   sums_.aux_samples = aux_samples();
 }
 
 void StepTotals::update_selection_bias(nn::Model& model) const {
   const model::RouterSpec& router = context_.run.model.moe.router;
   if (!router.selection_bias) return;
+  const plan::FrozenParameters frozen(context_.run.train.freeze);
   for (const auto& [layer, counts] : sums_.router_counts) {
+    if (frozen.has(plan::selection_bias_name(layer))) continue;
     at::Tensor& bias = model.selection_bias(layer);
     const double mean = std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
     std::vector<float> step(counts.size());

@@ -33,7 +33,8 @@ class StepTotals {
   void reduce_counts(comm::Group& dp, const std::string& operation);
   void reduce_metrics(comm::Group& world, const std::string& operation);
 
-  // bias += rate * sign(mean - count) for every MoE layer of the model's part; after reduce_counts.
+  // bias += rate * sign(mean - count) for every MoE layer of the model's part whose bias is not frozen; after
+  // reduce_counts.
   void update_selection_bias(nn::Model& model) const;
 
   const StepSums& sums() const { return sums_; }

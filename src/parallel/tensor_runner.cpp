@@ -233,8 +233,11 @@ void TensorRunner::receive(const plan::Action& action) {
 }
 
 void TensorRunner::finish(const plan::Action& action) {
+  const StepSums& sums = totals_.sums();
+  const double norm = std::sqrt(sums.squared_norm);
+  if (hooks_.accepts_update && !hooks_.accepts_update(sums, norm)) return;
   totals_.update_selection_bias(model_);
-  if (hooks_.optimizer) hooks_.optimizer(totals_.sums(), std::sqrt(totals_.sums().squared_norm));
+  if (hooks_.optimizer) hooks_.optimizer(sums, norm);
 }
 
 }  // namespace trireme::parallel

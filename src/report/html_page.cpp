@@ -122,7 +122,9 @@ std::string html_page(const PageInput& in) {
                          {"kinds", kinds.list}, {"names", names.list}, {"predicted_step_s", in.predicted.step_s},
                          {"all_ranks", all}, {"report", nullptr}};
   if (in.report) data["report"] = run_json(*in.report);
-  return filled(page_template, {{"@TITLE@", escaped(printable(in.title))}, {"@DATA@", inside_script(json_text(data))}});
+  std::string page = page_template;
+  if (const std::size_t end = page.rfind("</body>"); end != std::string::npos) page.insert(end, router_section);
+  return filled(page, {{"@TITLE@", escaped(printable(in.title))}, {"@DATA@", inside_script(json_text(data))}});
 }
 
 }  // namespace trireme::report

@@ -75,6 +75,7 @@ RunReport make_run_report(const std::filesystem::path& folder) {
   plan::check_fits(r.prediction, r.plan, (folder / "predicted.json").string());
   plan::check_fits(r.measured, r.plan, (folder / "measured").string());
   r.facts = run_facts(folder, r.plan, r.prediction);
+  r.router = read_router_history(folder / "metrics.jsonl");
   r.step_s.predicted = r.prediction.step_s;
   for (const plan::RankTimeline& t : r.prediction.ranks) {
     r.peak_bytes.predicted = std::max(r.peak_bytes.predicted, t.peak_memory_bytes);

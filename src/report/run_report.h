@@ -8,6 +8,7 @@
 
 #include "plan/run_files.h"
 #include "report/metrics.h"
+#include "report/router_history.h"
 #include "report/run_facts.h"
 
 namespace trireme::report {
@@ -48,6 +49,7 @@ struct RunReport {
   std::vector<plan::MeasuredRank> measured;  // may be empty, or of some ranks only
   Metrics metrics;
   std::vector<Fact> facts;                   // run_facts()
+  RouterHistory router;
 
   // Over the ranks that were measured.
   Pair step_s;                    // measured: the longest median of any rank
@@ -67,7 +69,7 @@ struct RunReport {
 RunReport make_run_report(const std::filesystem::path& run_folder);
 
 std::string run_text(const RunReport& report);
-// Keys: step_s, repriced_step_s (null where not known), peak_memory_bytes (each {predicted, measured, error}), kinds, phases, segments, ranks, loss, throughput, about (the facts by name).
+// Keys: step_s, repriced_step_s (null where not known), peak_memory_bytes (each {predicted, measured, error}), kinds, phases, segments, ranks, loss, router, throughput, about (the facts by name).
 nlohmann::json run_json(const RunReport& report);
 
 }  // namespace trireme::report

@@ -117,7 +117,7 @@ std::string run_text(const RunReport& r) {
     if (r.metrics.bigram_loss > 0) out += fmt::format("; a bigram model of the same text has {:.4f}", r.metrics.bigram_loss);
     out += "\n";
   }
-  return out;
+  return out + router_text(r.router);
 }
 
 nlohmann::json run_json(const RunReport& r) {
@@ -162,7 +162,8 @@ nlohmann::json run_json(const RunReport& r) {
           {"phases", phases},
           {"segments", rows(r.segments)},
           {"ranks", ranks},
-          {"loss", loss}};
+          {"loss", loss},
+          {"router", router_json(r.router)}};
 }
 
 }  // namespace trireme::report

@@ -15,6 +15,9 @@
 #include "train/data/batch.h"
 #include "train/data/training_data.h"
 #include "train/evaluation.h"
+#include "train/guard/expert_collapse.h"
+#include "train/guard/good_checkpoint.h"
+#include "train/guard/update_guard.h"
 #include "train/optim/adamw.h"
 #include "train/optim/gradient_norm.h"
 #include "train/optim/learning_rate.h"
@@ -24,7 +27,6 @@ namespace trireme::train {
 
 namespace {
 
-constexpr int max_skipped_in_a_row = 10;
 using Clock = std::chrono::steady_clock;
 
 std::filesystem::path checkpoint_folder(const plan::RunSpec& run) { return run.folder / "checkpoints"; }
@@ -68,15 +70,21 @@ struct Trainer::State {
 
   std::int64_t step = 0;  // the last one taken
   std::int64_t tokens_seen = 0;
-  std::int64_t sequences_seen = 0;  // the next step begins with this one, whatever the batch
   std::optional<double> eval_loss;  // of the last step taken, where it was evaluated
   double learning_rate_now = 0;
-  int skipped_in_a_row = 0;
+  // The next step begins with this sequence, whatever the batch. It goes on where the model goes back to a checkpoint.
+  std::int64_t sequences_seen = 0;
+  plan::FrozenParameters frozen;
+  UpdateGuard guard;
+  ExpertCollapse collapse;
+  Judgement judgement;   // of the last step
+  bool save_owed = false;  // a checkpoint was due when the update was skipped
   double bigram = -1;
   double highest_peak = 0;  // of the whole run: load, steps, evaluation, checkpoint copies
 
   State(const plan::RunSpec& r, const plan::Plan& p, comm::Communicator& c, TrainerOptions o)
-      : run(r), plan(p), communicator(c), options(std::move(o)), ownership{p.mesh, options.rank} {}
+      : run(r), plan(p), communicator(c), options(std::move(o)), ownership{p.mesh, options.rank},
+        frozen(r.train.freeze), guard(r.train, r.model.vocab_size), collapse(r.train.expert_collapse_steps, r.model) {}
 
   void message(const std::string& text) const {
     if (options.on_message) options.on_message(text);
@@ -89,10 +97,13 @@ struct Trainer::State {
   void compare_hashes();
   void open(c10::intrusive_ptr<c10d::Store> store);
   void load();
+  void take_up(const CheckpointReader& reader);
   parallel::StepHooks hooks();
-  void apply_gradients(const parallel::StepSums& sums, double norm);
   StepMetrics measure(const parallel::StepResult& result, double wall_s);
   bool evaluate(StepMetrics& metrics);
+  void warn_of_collapse(const parallel::StepSums& sums);
+  void rewind();
+  [[noreturn]] void stop(const std::string& reason);
   void save();
   TrainOutcome train();
 };
@@ -131,7 +142,7 @@ void Trainer::State::open(c10::intrusive_ptr<c10d::Store> store) {
       CheckpointWriterOptions{.folder = checkpoint_folder(run), .rank = options.rank, .num_ranks = plan.mesh.world(),
                               .keep = {run.checkpoint.keep, run.checkpoint.keep_every, run.checkpoint.keep_best},
                               .writer = options.identity, .companions = run.folder / companion_folder,
-                              .before_commit = options.check_folder, .model = run.model},
+                              .before_commit = options.check_folder, .model = run.model, .frozen = frozen},
       barrier);
 }
 
@@ -140,23 +151,23 @@ void Trainer::State::load() {
   const auto make_optimizer = [&] {
     optimizer = std::make_unique<AdamW>(
         model->parameters(), AdamWOptions{.beta1 = run.train.optimizer.beta1, .beta2 = run.train.optimizer.beta2,
-                                          .eps = run.train.optimizer.eps, .weight_decay = run.train.optimizer.weight_decay});
+                                          .eps = run.train.optimizer.eps, .weight_decay = run.train.optimizer.weight_decay,
+                                          .decay_norms_and_biases = run.train.optimizer.decay_norms_and_biases,
+                                          .frozen = frozen});
   };
   const auto latest = checkpoint_to_resume(run, options.resume);
   if (latest) {
     const CheckpointReader reader(latest->path);
     make_optimizer();
-    train::resume(reader, *model, *optimizer);
-    step = latest->step;
-    const nlohmann::json& state = reader.state().json();
-    tokens_seen = reader.state().count_or("tokens_seen", 0);
-    optimizer->set_num_steps(reader.state().count_or("optimizer_steps", step));
+    take_up(reader);
     if (const std::string note = reader.note(); !note.empty()) message(note);
-    const TrainingData::Resumed resumed = source->resume(state, (latest->path / state_file).string());
+    const TrainingData::Resumed resumed = source->resume(reader.state().json(), (latest->path / state_file).string());
     sequences_seen = resumed.sequences_seen;
     message(fmt::format("resumed from step {} ({}), at sequence {} of the data", step, latest->path.filename().string(),
                         sequences_seen));
     for (const std::string& text : resumed.messages) message(text);
+    if (const auto thawed = frozen_in(reader).count_without(frozen, run.model); thawed > 0)
+      message(fmt::format("{} parameters that were frozen are trained from here on: their optimizer state starts at zero", thawed));
     if (step >= run.train.steps) message(fmt::format("train.steps = {} is reached already", run.train.steps));
     return;
   }
@@ -172,31 +183,35 @@ void Trainer::State::load() {
   }
 }
 
+// Everything but the place in the data.
+void Trainer::State::take_up(const CheckpointReader& reader) {
+  train::resume(reader, *model, *optimizer);
+  step = reader.step();
+  tokens_seen = reader.state().count_or("tokens_seen", 0);
+  optimizer->set_num_steps(reader.state().count_or("optimizer_steps", step));
+  const nlohmann::json& state = reader.state().json();
+  const std::string file = (reader.folder() / state_file).string();
+  if (state.contains("guard")) guard.restore(state["guard"], file, "guard");
+  if (state.contains("expert_collapse")) collapse.restore(state["expert_collapse"], file, "expert_collapse");
+}
+
 parallel::StepHooks Trainer::State::hooks() {
   parallel::StepHooks h;
   h.batch = [this](int mb) {
     return make_batch(*source, first_sequence(run.batch, plan.mesh.dp, sequences_seen, plan.mesh.dp_index(options.rank), mb),
                       run.batch.micro_batch, model->options().device);
   };
-  h.owned_sum_of_squares = [this] { return sum_of_squares(model->parameters(), ownership); };
+  h.owned_sum_of_squares = [this] { return sum_of_squares(model->parameters(), ownership, frozen); };
   h.stop_flag = [this] { return options.stop_requested && options.stop_requested() ? 1.0 : 0.0; };
-  h.optimizer = [this](const parallel::StepSums& sums, double norm) { apply_gradients(sums, norm); };
+  h.accepts_update = [this](const parallel::StepSums& sums, double norm) {
+    learning_rate_now = learning_rate(run.train.schedule, run.train.optimizer.learning_rate, run.train.steps, step + 1);
+    judgement = guard.judge({.loss = sums.mean_loss(), .has_targets = sums.weight > 0, .gradient_norm = norm});
+    return judgement.verdict == Verdict::update;
+  };
+  h.optimizer = [this](const parallel::StepSums&, double norm) {
+    optimizer->step(learning_rate_now, clip_factor(norm, run.train.optimizer.gradient_clip));
+  };
   return h;
-}
-
-void Trainer::State::apply_gradients(const parallel::StepSums&, double norm) {
-  learning_rate_now = learning_rate(run.train.schedule, run.train.optimizer.learning_rate, run.train.steps, step + 1);
-  if (!std::isfinite(norm)) {
-    // The norm is one value on all ranks, so all skip the same step.
-    ++skipped_in_a_row;
-    message(fmt::format("step {}: gradient norm is {}; the update is skipped", step + 1, norm));
-    if (skipped_in_a_row >= max_skipped_in_a_row)
-      throw RuntimeFailure({.rank = options.rank, .operation = fmt::format("optimizer step {}", step + 1), .group = "world",
-                            .reason = fmt::format("the gradient norm was not finite in {} steps in a row", skipped_in_a_row)});
-    return;
-  }
-  skipped_in_a_row = 0;
-  optimizer->step(learning_rate_now, clip_factor(norm, run.train.optimizer.gradient_clip));
 }
 
 StepMetrics Trainer::State::measure(const parallel::StepResult& result, double wall_s) {
@@ -222,6 +237,12 @@ StepMetrics Trainer::State::measure(const parallel::StepResult& result, double w
   m.tokens_seen = tokens_seen;
   m.tokens_by_set = source->position().tokens_of_sets(sequences_seen);
   for (double ratio : result.sums.load_ratio) m.expert_load_max_over_mean = std::max(m.expert_load_max_over_mean, ratio);
+  if (run.model.num_moe_layers() > 0) {
+    m.router_load = router_load(run.model.num_dense_layers,
+                                gather_router_rows(result.sums, run.model, communicator.group(plan::world_group),
+                                                   plan.mesh.dp_index(options.rank) == 0));
+    if (step % steps_between_rows(run.model, run.train.log_every) != 0) m.router_load->rows.clear();
+  }
   return m;
 }
 
@@ -238,8 +259,38 @@ bool Trainer::State::evaluate(StepMetrics& metrics) {
   return result.stop && step < run.train.steps;
 }
 
+void Trainer::State::warn_of_collapse(const parallel::StepSums& sums) {
+  for (const std::string& text : collapse.watch(sums.load_ratio, sums.busiest_expert))
+    message(fmt::format("warning: step {}: {}", step, text));
+}
+
+// The model goes back to the last good checkpoint, the place in the data does not. The checkpoint is rank 0's choice: what
+// other hosts see of a shared folder may lag behind.
+void Trainer::State::rewind() {
+  checkpoints->went_back();
+  const std::int64_t bad = step, first_bad = step - judgement.bad_steps + 1;
+  const auto good = options.rank == 0 ? last_good_checkpoint(checkpoint_folder(run), first_bad) : std::nullopt;
+  at::Tensor chosen = at::tensor({good ? good->step : std::int64_t{-1}}, at::kLong).to(model->options().device);
+  comm::broadcast(communicator.group(plan::world_group), chosen, /*root=*/0, "choose a checkpoint to go back to");
+  const auto target = chosen.item<std::int64_t>();
+  if (target < 0) stop(judgement.reason + ", and there is nothing to go back to");
+  take_up(CheckpointReader(checkpoint_folder(run) / checkpoint_name(target)));
+  if (options.rank == 0) remove_checkpoints_behind(checkpoint_folder(run), target);
+  save_owed = false;
+  message(fmt::format("step {}: {}: the model goes back to step {}, the data of steps {} to {} is left out (rewind {} of {})", bad,
+                      judgement.reason, target, target + 1, bad, guard.rewinds(), run.train.loss_spike.max_rewinds));
+}
+
+void Trainer::State::stop(const std::string& reason) {
+  checkpoints->finish();  // what was begun before stays
+  throw RuntimeFailure({.rank = options.rank, .operation = fmt::format("step {}", step), .group = "world",
+                        .reason = fmt::format("{}; {}", reason,
+                                              describe_good_checkpoint(checkpoint_folder(run), step - judgement.bad_steps + 1))});
+}
+
 void Trainer::State::save() {
-  nlohmann::json state = {{"seed", run.train.seed}, {"tokens_seen", tokens_seen}, {"optimizer_steps", optimizer->num_steps()}};
+  nlohmann::json state = {{"seed", run.train.seed}, {"tokens_seen", tokens_seen}, {"optimizer_steps", optimizer->num_steps()},
+                          {"frozen", run.train.freeze}, {"guard", guard.state()}, {"expert_collapse", collapse.state()}};
   state.update(source->state(sequences_seen));
   if (eval_loss && std::isfinite(*eval_loss)) state[eval_loss_key] = *eval_loss;
   checkpoints->save(step, owned_tensors(*model, optimizer.get(), ownership), std::move(state));
@@ -265,6 +316,15 @@ TrainOutcome Trainer::State::train() {
     double& peak = copy > 0 ? outcome.checkpoint_peak_bytes : outcome.peak_bytes;
     peak = std::max(peak, result.timeline.peak_memory_bytes);
     if (options.on_step) options.on_step(step, result);
+    warn_of_collapse(result.sums);
+    if (judgement.verdict == Verdict::skip) message(fmt::format("step {}: {}; the update is skipped", step, judgement.reason));
+    if (judgement.verdict == Verdict::stop || judgement.verdict == Verdict::rewind) {
+      const StepMetrics metrics = measure(result, seconds_since(start));
+      if (options.on_metrics) options.on_metrics(metrics);
+      if (judgement.verdict == Verdict::stop) stop(judgement.reason);
+      rewind();
+      continue;
+    }
     outcome.stopped_early = result.sums.stop > 0 && step < run.train.steps;
 
     bool last = step == run.train.steps || outcome.stopped_early;
@@ -283,11 +343,16 @@ TrainOutcome Trainer::State::train() {
     }
     checkpoints->check();
     const bool due = run.checkpoint.every > 0 && step % run.checkpoint.every == 0;
-    if (due || (last && (run.checkpoint.at_end || outcome.stopped_early))) {
+    const bool wanted = due || save_owed || (last && (run.checkpoint.at_end || outcome.stopped_early));
+    // Weights that give no usable gradient may be broken: nothing is saved of them before a step is good again.
+    save_owed = wanted && judgement.verdict == Verdict::skip;
+    if (save_owed && (due || last)) message(fmt::format("step {} is not saved: its update was skipped", step));
+    if (wanted && !save_owed) {
       save();
       outcome.checkpoint_copy_bytes = std::max(outcome.checkpoint_copy_bytes, checkpoints->last_copy_bytes());
     }
   }
+  if (save_owed) stop(fmt::format("the run ends with a step whose update was skipped and saves nothing of it: {}", judgement.reason));
   checkpoints->finish();
   outcome.last_step = step;
   return outcome;

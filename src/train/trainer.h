@@ -53,7 +53,7 @@ struct TrainerOptions {
 
 struct TrainOutcome {
   std::int64_t last_step = 0;
-  bool stopped_early = false;  // a stop signal, agreed by all ranks
+  bool stopped_early = false;  // a stop signal, agreed by all ranks; its step is saved
   std::optional<double> eval_loss;
   double bigram_loss = -1;     // rank 0; negative: not computed
   // Highest of this rank's tensors in a step: while no checkpoint was being written, and while one was (0: never).

@@ -246,6 +246,43 @@ TEST(GlobalNorm, AnInfinityOfOneRankIsEveryRanks) {
   });
 }
 
+// A step whose update is not accepted leaves everything as it was, selection biases included; nor do frozen biases move.
+TEST(Update, IsMadeWhereItIsAccepted) {
+  plan::RunSpec run = double_run();
+  run.model.moe.router.selection_bias = true;
+  const plan::Mesh mesh{2, 2, 2};
+  for (const bool frozen : {false, true}) {
+    run.train.freeze.clear();
+    if (frozen) run.train.freeze = {"*.selection_bias"};
+    const plan::Plan plan = plan::make_training_plan(run, mesh);
+    testing::run_mesh(mesh, [&](int rank, comm::Communicator& communicator) {
+      const auto model = make_model(run, plan, rank);
+      model->initialise(1);
+      const auto buckets = make_buckets(run, plan, rank, *model);
+      bool accepts = false;
+      int updates = 0;
+      StepHooks hooks;
+      hooks.batch = batches_of(run, mesh, rank);
+      hooks.accepts_update = [&](const StepSums&, double) { return accepts; };
+      hooks.optimizer = [&](const StepSums&, double) { ++updates; };
+      StageRuntime runtime(run, plan, communicator, rank, *model, buckets.get(), hooks);
+      const auto biases = [&] {
+        double sum = 0;
+        for (int layer = model->hosted().layers.first_layer; layer < model->hosted().layers.first_layer + model->hosted().layers.num_layers; ++layer)
+          if (run.model.is_moe(layer)) sum += model->selection_bias(layer).abs().sum().item<double>();
+        return sum;
+      };
+      runtime.step();
+      EXPECT_EQ(updates, 0);
+      EXPECT_EQ(biases(), 0.0);
+      accepts = true;
+      runtime.step();
+      EXPECT_EQ(updates, 1);
+      EXPECT_EQ(biases() > 0, !frozen);
+    });
+  }
+}
+
 TEST(Memory, NothingOfAStepStaysAlive) {
   // Bytes of all tensors after every step but the first (which makes what is kept, such as tables): exactly the same.
   plan::RunSpec run = double_run();

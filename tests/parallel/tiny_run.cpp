@@ -238,6 +238,8 @@ Trace run_layout(const plan::RunSpec& run, const plan::Mesh& mesh, const TinyOpt
         const double mean = std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
         EXPECT_NEAR(result.sums.load_ratio.at(static_cast<std::size_t>(layer - run.model.num_dense_layers)),
                     *std::max_element(counts.begin(), counts.end()) / mean, 1e-12);
+        EXPECT_EQ(result.sums.busiest_expert.at(static_cast<std::size_t>(layer - run.model.num_dense_layers)),
+                  std::max_element(counts.begin(), counts.end()) - counts.begin());
       }
       if (trace.router_counts.size() == at) trace.router_counts.emplace_back();
       for (const auto& [layer, counts] : result.sums.router_counts) trace.router_counts[at][layer] = counts;

@@ -54,6 +54,7 @@ nlohmann::ordered_json to_json(const StepMetrics& metrics) {
   if (metrics.bigram_loss) out["bigram_loss"] = number(*metrics.bigram_loss);
   write_by_name(out, "tokens_by_set", metrics.tokens_by_set);
   write_by_name(out, "eval_loss_by_set", metrics.eval_loss_by_set);
+  if (metrics.router_load) out["router_load"] = to_json(*metrics.router_load);
   return out;
 }
 
@@ -73,6 +74,7 @@ StepMetrics step_metrics_from_json(const nlohmann::json& json) {
   if (json.contains("bigram_loss")) read("bigram_loss", metrics.bigram_loss.emplace());
   read_by_name(json, "tokens_by_set", metrics.tokens_by_set);
   read_by_name(json, "eval_loss_by_set", metrics.eval_loss_by_set);
+  if (json.contains("router_load")) metrics.router_load = router_load_from_json(json["router_load"]);
   return metrics;
 }
 

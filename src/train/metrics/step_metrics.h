@@ -7,6 +7,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "train/metrics/router_load.h"
+
 namespace trireme::train {
 
 struct StepMetrics {
@@ -28,6 +30,7 @@ struct StepMetrics {
   std::optional<double> bigram_loss;       // beside it: what a bigram model of the same text reaches
   std::map<std::string, std::int64_t> tokens_by_set;    // tokens_seen by data set
   std::map<std::string, double> eval_loss_by_set;       // beside eval_loss; one that has no target is not a number
+  std::optional<RouterLoad> router_load;   // none: no experts
 };
 
 // One flat object; values that are not finite become null (JSON has none). The optional ones are absent where there are

@@ -36,6 +36,9 @@ struct ScalarEvent {
 std::string encode_event(const ScalarEvent& event);
 std::string frame_record(const std::string& data);
 
+// router_max_over_mean/layer_03 and so on.
+std::vector<Scalar> scalars_of(const RouterLoad& load);
+
 class TensorBoardWriter {
  public:
   // Makes `folder`/events.out.tfevents.<time>.<host>.<pid>, whose name comes behind those that are there: TensorBoard reads
@@ -43,8 +46,9 @@ class TensorBoardWriter {
   // later steps does not show twice. ConfigError where it cannot.
   TensorBoardWriter(const std::filesystem::path& folder, std::int64_t first_step);
 
-  // Every number of the step as train/<name> (eval/loss, eval/loss/<set>, eval/bigram_loss, data/tokens/<set>), at the
-  // current time. RuntimeFailure on failure. A step that is not behind the last one starts a session: the run went back.
+  // Every number of the step as train/<name> (eval/loss, eval/loss/<set>, eval/bigram_loss, data/tokens/<set>) and the load
+  // of experts as router_<what>/layer_<number>, at the current time. RuntimeFailure on failure. A step that is not behind the
+  // last one starts a session: the run went back.
   void write(const StepMetrics& metrics);
   void write(const ScalarEvent& event);
   const std::filesystem::path& path() const { return path_; }

@@ -42,6 +42,19 @@ std::int64_t free_second(const std::filesystem::path& folder, std::int64_t now) 
 
 }  // namespace
 
+std::vector<Scalar> scalars_of(const RouterLoad& load) {
+  std::vector<Scalar> out;
+  const auto add = [&](const char* what, const std::vector<double>& by_layer) {
+    for (std::size_t i = 0; i < by_layer.size(); ++i)
+      out.push_back({fmt::format("router_{}/layer_{:02}", what, load.first_layer + static_cast<int>(i)),
+                     static_cast<float>(by_layer[i])});
+  };
+  add("max_over_mean", load.max_over_mean);
+  add("min_over_mean", load.min_over_mean);
+  add("cv", load.cv);
+  return out;
+}
+
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, std::int64_t first_step) {
   const double time = now_s();
   path_ = folder;
@@ -74,6 +87,8 @@ void TensorBoardWriter::write(const StepMetrics& metrics) {
     event.scalars.push_back({"data/tokens/" + name, static_cast<float>(tokens)});
   for (const auto& [name, loss] : metrics.eval_loss_by_set)
     if (std::isfinite(loss)) event.scalars.push_back({"eval/loss/" + name, static_cast<float>(loss)});
+  if (metrics.router_load)
+    for (Scalar& scalar : scalars_of(*metrics.router_load)) event.scalars.push_back(std::move(scalar));
   write(event);
 }
 
