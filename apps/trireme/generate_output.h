@@ -1,5 +1,5 @@
-// What `trireme generate` shows: texts as they come or, with --json, one JSON object a text. Texts that are made at the same
-// time are shown one after another, in the order of their prompts.
+// What `trireme generate` shows: texts as they come or, with --json, one JSON object a text. Texts that are made at the
+// same time are shown one after another, in the order of their prompts.
 #pragma once
 #include <memory>
 #include <string>

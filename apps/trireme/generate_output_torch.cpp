@@ -13,8 +13,8 @@ namespace {
 struct Text {
   std::unique_ptr<train::TokenText> tokens;  // null without a tokenizer
   train::StopTexts stops;
-  std::string text;        // all of it
-  std::size_t shown = 0;   // of its characters
+  std::string text;       // all of it
+  std::size_t shown = 0;  // of its characters
   bool ended = false;
   train::Generated result;
 };
@@ -81,8 +81,8 @@ struct GenerateOutput::State {
 
 GenerateOutput::GenerateOutput(GenerateOutputOptions options, const train::Tokenizer* tokenizer,
                                const std::vector<Prompt>& prompts, const std::vector<train::Request>& requests)
-    : state_(std::make_unique<State>(State{.options = std::move(options), .tokenizer = tokenizer, .prompts = prompts,
-                                           .requests = requests})) {
+    : state_(std::make_unique<State>(
+          State{.options = std::move(options), .tokenizer = tokenizer, .prompts = prompts, .requests = requests})) {
   for (std::size_t i = 0; i < requests.size(); ++i)
     state_->texts.push_back(
         {.tokens = tokenizer ? std::make_unique<train::TokenText>(*tokenizer, state_->prompt_of(i).tokens) : nullptr,

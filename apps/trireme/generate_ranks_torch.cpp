@@ -29,7 +29,8 @@ struct Sizes {
 constexpr const char* sizes_key = "generate";
 constexpr const char* read_key = "generate/read";
 
-TextPlan plan_and_tell(const GenerateCall& call, const OpenModel& model, const nn::Model& part, int world, c10d::Store& store) {
+TextPlan plan_and_tell(const GenerateCall& call, const OpenModel& model, const nn::Model& part, int world,
+                       c10d::Store& store) {
   try {
     TextPlan texts = plan_texts(call, model);
     check_cache(part, texts);
@@ -54,7 +55,7 @@ Sizes be_told(c10d::Store& store) {
 
 void generate_as_rank(const GenerateCall& call, const OpenModel& model, const plan::Mesh& mesh, int rank,
                       comm::Communicator& communicator, c10d::Store& store) {
-  const auto part = train::load_model(*model.weights, train::hosted_for_generation(model.spec(), mesh, rank), model.options);
+  const auto part = read_part(model, train::hosted_for_generation(model.spec(), mesh, rank), rank);
   if (rank > 0) {
     const Sizes sizes = be_told(store);
     train::LayoutDecoder(*part, mesh, communicator, rank, sizes.slots, sizes.capacity).serve();
@@ -66,9 +67,10 @@ void generate_as_rank(const GenerateCall& call, const OpenModel& model, const pl
   decoder.finish();
 }
 
-// The ranks on this host are this command line again. Bad input is said here, once; what stands on standard input is read
-// here, too, and goes to them as an option.
-int launch(GenerateCall call, const OpenModel& model, int ranks, const Context& context, std::chrono::milliseconds timeout) {
+// The ranks on this host are this command line again. Bad input is said here, once; what stands on standard input is
+// read here, too, and goes to them as an option.
+int launch(GenerateCall call, const OpenModel& model, int ranks, const Context& context,
+           std::chrono::milliseconds timeout) {
   const PromptOptions& prompts = call.prompts;
   const bool from_input = prompts.texts.empty() && prompts.file.empty() && prompts.ids.empty();
   take_input(call.prompts);
@@ -78,7 +80,11 @@ int launch(GenerateCall call, const OpenModel& model, int ranks, const Context& 
     const std::string& text = call.prompts.texts.front();
     constexpr std::size_t largest = 100'000;  // of one argument of a program: Linux takes 128 KiB
     if (text.size() > largest || text.find('\0') != std::string::npos)
-      throw ConfigError({.key = "--prompt-file", .allowed = fmt::format("for several ranks, a prompt on standard input has at most {} bytes, none of them 0: name it as a file", largest)});
+      throw ConfigError(
+          {.key = "--prompt-file",
+           .allowed = fmt::format(
+               "for several ranks, a prompt on standard input has at most {} bytes, none of them 0: name it as a file",
+               largest)});
     if (text.empty())
       of_ranks.arguments.insert(of_ranks.arguments.end(), {"--prompt", ""});
     else
@@ -96,7 +102,8 @@ int generate_on_ranks(const GenerateCall& call, const Context& context) {
   const plan::Mesh mesh = train::generation_mesh(model.spec(), call.pp, call.ep);
   if (env.source == comm::LaunchSource::single) return launch(call, model, mesh.world(), context, timeout);
   if (env.world != mesh.world())
-    throw ConfigError({.key = "--pp", .value = fmt::format("{} x --ep {}", call.pp, call.ep),
+    throw ConfigError({.key = "--pp",
+                       .value = fmt::format("{} x --ep {}", call.pp, call.ep),
                        .allowed = fmt::format("{} ranks, which {} has started", env.world, comm::name_of(env.source))});
   set_up_log({.rank = env.rank});
   if (env.local_world > 1) parallel::use_batch_scheduling();
@@ -110,9 +117,13 @@ int generate_on_ranks(const GenerateCall& call, const Context& context) {
     if (comm::Communicator* c = to_abort.load()) c->abort();
   });
   try {
-    communicator = std::make_unique<comm::Communicator>(
-        store, comm::CommunicatorOptions{.rank = env.rank, .mesh = mesh, .timeout = timeout, .liveness = &liveness,
-                                         .interface = env.interface, .master_address = env.master_addr});
+    communicator =
+        std::make_unique<comm::Communicator>(store, comm::CommunicatorOptions{.rank = env.rank,
+                                                                              .mesh = mesh,
+                                                                              .timeout = timeout,
+                                                                              .liveness = &liveness,
+                                                                              .interface = env.interface,
+                                                                              .master_address = env.master_addr});
     to_abort = communicator.get();
     generate_as_rank(call, model, mesh, env.rank, *communicator, *store);
   } catch (const NothingToDo&) {

@@ -33,6 +33,9 @@ struct OpenModel {
 };
 OpenModel open_model(const GenerateCall& call);
 
+// Reads a rank's part of the weights, which may take a while: rank 0 says so.
+std::unique_ptr<nn::Model> read_part(const OpenModel& model, const nn::Hosted& hosted, int rank);
+
 // Everything that is found out before anything is computed. ConfigError for whatever the options have wrong.
 struct TextPlan {
   train::PromptTokens tokens;

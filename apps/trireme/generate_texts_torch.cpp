@@ -23,18 +23,25 @@ void warn_of_lengths(const std::vector<Prompt>& prompts, std::int64_t max_tokens
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const auto length = static_cast<std::int64_t>(prompts[i].tokens.size());
     if (trained_length > 0 && length + max_tokens > trained_length)
-      say(fmt::format("warning: prompt {} has {} tokens and may get {} more, but the model was trained on sequences of {}: "
-                      "what comes behind them is likely to be worse",
-                      i + 1, length, max_tokens, trained_length));
+      say(fmt::format(
+          "warning: prompt {} has {} tokens and may get {} more, but the model was trained on sequences of {}: "
+          "what comes behind them is likely to be worse",
+          i + 1, length, max_tokens, trained_length));
   }
 }
 
-void say_what_nothing_becomes(const TextPlan& texts) {
+void say_what_nothing_becomes(const TextPlan& texts, const train::TrainedModel& trained) {
   for (const Prompt& prompt : texts.prompts) {
     if (!prompt.text.empty() || !texts.tokens.tokenizer || prompt.tokens != texts.tokens.nothing) continue;
-    const bool end = prompt.tokens.front() == texts.tokens.tokenizer->special().eos;
-    say(fmt::format("an empty prompt begins with token {}, {}", prompt.tokens.front(),
-                    end ? "behind which a new text begins" : "with which every text begins"));
+    if (!texts.tokens.begin.empty()) {
+      say(fmt::format("an empty prompt begins with token {}, with which every text begins", prompt.tokens.front()));
+    } else {
+      say(fmt::format(
+          "an empty prompt begins with token {}, behind which a new text begins{}", prompt.tokens.front(),
+          trained.cut_at_documents
+              ? "; the run was trained with data.reset_at_documents, so the model has not learned how one begins"
+              : ""));
+    }
     return;
   }
 }
@@ -47,6 +54,11 @@ OpenModel open_model(const GenerateCall& call) {
   out.trained = train::find_trained_model(call.source, call.checkpoint);
   out.weights = train::open_weights(out.trained.weights);
   return out;
+}
+
+std::unique_ptr<nn::Model> read_part(const OpenModel& model, const nn::Hosted& hosted, int rank) {
+  if (rank == 0) say(fmt::format("reading {}", model.trained.weights.string()));
+  return train::load_model(*model.weights, hosted, model.options);
 }
 
 TextPlan plan_texts(const GenerateCall& call, const OpenModel& model) {
@@ -76,30 +88,33 @@ TextPlan plan_texts(const GenerateCall& call, const OpenModel& model) {
 
 void check_cache(const nn::Model& part, const TextPlan& texts) {
   const std::int64_t slots = texts.options.slots;
-  const double bytes = static_cast<double>(nn::make_cache(part.spec(), part.hosted().layers, part.options(), 1, 1).bytes()) *
-                       static_cast<double>(slots) * static_cast<double>(texts.capacity);
+  const double bytes =
+      static_cast<double>(nn::make_cache(part.spec(), part.hosted().layers, part.options(), 1, 1).bytes()) *
+      static_cast<double>(slots) * static_cast<double>(texts.capacity);
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (bytes > memory)
-    throw ConfigError({.key = "--max-tokens",
-                       .value = fmt::format("{}", texts.options.max_tokens),
-                       .allowed = fmt::format("keys and values of {} sequences of {} tokens take {:.1f} GiB, and this machine "
-                                              "has {:.1f} GiB: fewer tokens, or a smaller --batch",
-                                              slots, texts.capacity, bytes / (1 << 30), memory / (1 << 30))});
+    throw ConfigError(
+        {.key = "--max-tokens",
+         .value = fmt::format("{}", texts.options.max_tokens),
+         .allowed = fmt::format("keys and values of {} sequences of {} tokens take {:.1f} GiB, and this machine "
+                                "has {:.1f} GiB: fewer tokens, or a smaller --batch",
+                                slots, texts.capacity, bytes / (1 << 30), memory / (1 << 30))});
 }
 
 void write_texts(const GenerateCall& call, const OpenModel& model, const TextPlan& texts, const train::Decoder& decoder,
                  std::int64_t cache_bytes) {
   const train::Tokenizer* tokenizer = texts.tokens.tokenizer.get();
-  say(fmt::format("{} of {:.1f} M parameters in {}{}; keys and values of {} x {} tokens: {:.1f} MiB; {}", model.spec().name,
-                  static_cast<double>(model::count_parameters(model.spec()).total) / 1e6, call.dtype,
-                  model.trained.step ? fmt::format(", step {}", *model.trained.step) : "", texts.options.slots, texts.capacity,
-                  static_cast<double>(cache_bytes) / (1 << 20),
+  say(fmt::format("{} of {:.1f} M parameters in {}{}; keys and values of {} x {} tokens: {:.1f} MiB; {}",
+                  model.spec().name, static_cast<double>(model::count_parameters(model.spec()).total) / 1e6, call.dtype,
+                  model.trained.step ? fmt::format(", step {}", *model.trained.step) : "", texts.options.slots,
+                  texts.capacity, static_cast<double>(cache_bytes) / (1 << 20),
                   tokenizer != nullptr ? fmt::format("tokenizer: {} ({})", tokenizer->name(), texts.tokens.from)
                                        : "no tokenizer: tokens are shown as numbers"));
-  say_what_nothing_becomes(texts);
+  say_what_nothing_becomes(texts, model.trained);
   warn_of_lengths(texts.prompts, texts.options.max_tokens, model.trained.trained_length);
-  GenerateOutput output({.json = call.json, .terminal = isatty(STDOUT_FILENO) != 0, .seed = texts.options.seed, .stops = call.stops},
-                        tokenizer, texts.prompts, texts.requests);
+  GenerateOutput output(
+      {.json = call.json, .terminal = isatty(STDOUT_FILENO) != 0, .seed = texts.options.seed, .stops = call.stops},
+      tokenizer, texts.prompts, texts.requests);
   std::int64_t num_tokens = 0;
   const train::GenerateWork work = train::generate(
       decoder, texts.options, texts.requests,

@@ -15,13 +15,13 @@ struct PromptOptions {
   std::vector<std::string> ids;    // --prompt-ids: "5,17,3"
 };
 
-// Where no prompt is given, all of standard input becomes one, but for one line end at its end. ConfigError where that is a
-// terminal.
+// Where no prompt is given, all of standard input becomes one, but for one line end at its end. ConfigError where that
+// is a terminal.
 void take_input(PromptOptions& options);
 
 // In the order: texts, file, ids, and standard input where there are none.
-// `tokenizer` may hold none where ids alone are given. ConfigError for a file that can't be read or holds no prompt, ids
-// that are none or lie outside of the vocabulary, a terminal as standard input.
+// `tokenizer` may hold none where ids alone are given. ConfigError for a file that can't be read or holds no prompt,
+// ids that are none or lie outside of the vocabulary, a terminal as standard input.
 std::vector<Prompt> read_prompts(const PromptOptions& options, const train::PromptTokens& tokenizer,
                                  std::int64_t vocab_size);
 

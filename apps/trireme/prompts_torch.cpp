@@ -61,7 +61,8 @@ std::vector<std::int32_t> ids_of(const std::string& list, std::int64_t vocab_siz
 void take_input(PromptOptions& options) {
   if (!options.texts.empty() || !options.file.empty() || !options.ids.empty()) return;
   if (isatty(STDIN_FILENO))
-    throw ConfigError({.key = "--prompt", .allowed = "a prompt is needed: --prompt TEXT, --prompt-file FILE, or text on standard input"});
+    throw ConfigError({.key = "--prompt",
+                       .allowed = "a prompt is needed: --prompt TEXT, --prompt-file FILE, or text on standard input"});
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   if (text.ends_with('\n')) text.pop_back();
   options.texts.push_back(std::move(text));
@@ -80,7 +81,8 @@ std::vector<Prompt> read_prompts(const PromptOptions& given, const train::Prompt
     if (text.empty()) prompt.tokens = tokens.nothing;
     tokens.tokenizer->encode(text, prompt.tokens);
     if (prompt.tokens.empty())
-      throw ConfigError({.key = "--prompt", .value = text,
+      throw ConfigError({.key = "--prompt",
+                         .value = text,
                          .allowed = text.empty() ? "text: this tokenizer has no token that a text begins with"
                                                  : "text that this tokenizer has tokens for"});
     prompt.text = std::move(text);

@@ -132,7 +132,8 @@ class Generate(Case):
     def test_an_empty_prompt_begins_behind_an_end(self):
         out = self.must("generate", "out_text_train", "--prompt", "", "--max-tokens", 3, "--json")
         self.assertEqual(json.loads(out.stdout)["prompt_tokens"], [256])
-        self.assertIn(b"an empty prompt begins with token 256, behind which a new text begins", out.stderr)
+        self.assertIn(b"an empty prompt begins with token 256, behind which a new text begins; the run was trained with "
+                      b"data.reset_at_documents, so the model has not learned how one begins", out.stderr)
 
     def test_data_whose_texts_begin_with_bos(self):
         self.must("data", "text.txt", "--out", "begun", "--bos")

@@ -50,8 +50,8 @@ TEST_P(GenerateLayout, LogitsAreThoseOfOneRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GenerateLayout,
-                         ::testing::Values(std::pair(1, 1), std::pair(2, 1), std::pair(1, 2), std::pair(2, 2), std::pair(3, 1),
-                                         std::pair(1, 4)));
+                         ::testing::Values(std::pair(1, 1), std::pair(2, 1), std::pair(1, 2), std::pair(2, 2),
+                                           std::pair(3, 1), std::pair(1, 4)));
 
 TEST(GenerateMesh, SaysWhatCannotBeCut) {
   const auto key_of = [](int pp, int ep) {

@@ -45,7 +45,8 @@ TEST(Sampling, TopKKeepsTheLikeliest) {
   EXPECT_EQ(candidates(four, {.top_k = 9}).size(), 4u);
 }
 
-// 0.4 reaches 0.35 alone and 0.4 + 0.3 are the first to reach 0.65: the token that crosses p is in. p = 0.75 needs three.
+// 0.4 reaches 0.35 alone and 0.4 + 0.3 are the first to reach 0.65: the token that crosses p is in. p = 0.75 needs
+// three.
 TEST(Sampling, TheNucleusHasTheTokenThatCrosses) {
   EXPECT_THAT(candidates(four, {.top_p = 0.35}), ElementsAre(candidate(1, 1)));
   EXPECT_THAT(candidates(four, {.top_p = 0.65}), ElementsAre(candidate(1, 4 / 7.), candidate(3, 3 / 7.)));

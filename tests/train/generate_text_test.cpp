@@ -13,8 +13,8 @@ using testing::ElementsAre;
 
 constexpr const char* replaced = "\xEF\xBF\xBD";
 
-// Unicode 15, table 3-8: the maximal subparts of an ill-formed sequence, each one U+FFFD. 61 F1 80 80 E1 80 C2 62 80 63 80 BF 64
-// gives a, three, b, one, c, two, d.
+// Unicode 15, table 3-8: the maximal subparts of an ill-formed sequence, each one U+FFFD. 61 F1 80 80 E1 80 C2 62 80 63
+// 80 BF 64 gives a, three, b, one, c, two, d.
 TEST(Utf8Text, ReplacesMaximalSubparts) {
   const std::string r = replaced;
   const Utf8Text text = utf8_text("\x61\xF1\x80\x80\xE1\x80\xC2\x62\x80\x63\x80\xBF\x64", false);
@@ -42,7 +42,9 @@ TEST(Utf8Text, LeavesTheBeginningOfACharacter) {
 
 TEST(Utf8Text, ControlCharactersAreMadeVisible) {
   EXPECT_EQ(printable("a\tb\n\x1b[31mred\r\x7f"), "a\tb\n\\x1b[31mred\\x0d\\x7f");
-  EXPECT_EQ(printable("\xC2\x9B" "31m \xC2\xA0\xC3\xA9"), "\\x9b31m \xC2\xA0\xC3\xA9");  // U+009B is a control, U+00A0 is none
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "31m \xC2\xA0\xC3\xA9"),
+            "\\x9b31m \xC2\xA0\xC3\xA9");  // U+009B is a control, U+00A0 is none
 }
 
 std::vector<std::string> pieces(const std::string& bytes, const std::vector<std::int32_t>& prompt = {}) {
@@ -55,10 +57,14 @@ std::vector<std::string> pieces(const std::string& bytes, const std::vector<std:
 }
 
 TEST(TokenText, HoldsBackIncompleteCharacters) {
-  EXPECT_THAT(pieces("a\xC3\xA9" "b"), ElementsAre("a", "", "\xC3\xA9", "b", ""));
+  EXPECT_THAT(pieces("a\xC3\xA9"
+                     "b"),
+              ElementsAre("a", "", "\xC3\xA9", "b", ""));
   EXPECT_THAT(pieces("\xF0\x9F\x98\x80"), ElementsAre("", "", "", "\xF0\x9F\x98\x80", ""));
   EXPECT_THAT(pieces("\xE2\x82"), ElementsAre("", "", replaced));
-  EXPECT_THAT(pieces("\xC3" "a"), ElementsAre("", std::string(replaced) + "a", ""));
+  EXPECT_THAT(pieces("\xC3"
+                     "a"),
+              ElementsAre("", std::string(replaced) + "a", ""));
 }
 
 // A prompt that ends inside of a character: what follows completes it.
@@ -85,7 +91,8 @@ class Words final : public Tokenizer {
   void encode(std::string_view, std::vector<std::int32_t>&) const override {}
   std::string decode(const std::vector<std::int32_t>& tokens) const override {
     std::string out;
-    for (const std::int32_t token : tokens) out += (out.empty() ? "" : " ") + std::string(1, static_cast<char>('a' + token));
+    for (const std::int32_t token : tokens)
+      out += (out.empty() ? "" : " ") + std::string(1, static_cast<char>('a' + token));
     most_tokens = std::max(most_tokens, tokens.size());
     return out;
   }
@@ -102,7 +109,8 @@ TEST(TokenText, KeepsWhatDependsOnTheTokensBefore) {
   EXPECT_LE(words.most_tokens, 12u) << "the whole text is decoded again";
 }
 
-std::vector<std::string> through(const std::vector<std::string>& stops, const std::vector<std::string>& texts, bool& stopped) {
+std::vector<std::string> through(const std::vector<std::string>& stops, const std::vector<std::string>& texts,
+                                 bool& stopped) {
   StopTexts filter(stops);
   std::vector<std::string> out;
   for (const std::string& text : texts) out.push_back(filter.add(text));

@@ -41,9 +41,10 @@ const char* name_of(Finish finish) {
 }
 
 Decoder decoder_of(nn::Model& model, nn::KeyValueCache& cache) {
-  return {.next = [&](const std::vector<nn::SlotTokens>& sequences) {
-            return nn::next_logits(model, nn::follow(cache, sequences), cache);
-          },
+  return {.next =
+              [&](const std::vector<nn::SlotTokens>& sequences) {
+                return nn::next_logits(model, nn::follow(cache, sequences), cache);
+              },
           .clear = [&](std::int64_t slot) { cache.clear(slot); }};
 }
 

@@ -39,10 +39,10 @@ struct GenerateOptions {
   Sampling sampling;
   std::uint64_t seed = 0;
   std::int64_t max_tokens = 128;
-  std::int64_t slots = 8;                // sequences at a time; the cache's
-  std::int64_t max_step_tokens = 1024;   // new tokens in one forward: longer prompts are read in several
-  std::vector<std::int32_t> ends;        // tokens that end a text
-  std::int64_t num_tokens = 0;           // tokens that may be chosen: the tokenizer's; 0: all of the model's
+  std::int64_t slots = 8;               // sequences at a time; the cache's
+  std::int64_t max_step_tokens = 1024;  // new tokens in one forward: longer prompts are read in several
+  std::vector<std::int32_t> ends;       // tokens that end a text
+  std::int64_t num_tokens = 0;          // tokens that may be chosen: the tokenizer's; 0: all of the model's
 };
 
 struct GenerateWork {

@@ -18,17 +18,20 @@ plan::Mesh generation_mesh(const model::ModelSpec& model, int pp, int ep) {
   const auto refuse = [](const char* key, int value, const std::string& allowed) {
     throw ConfigError({.key = key, .value = fmt::format("{}", value), .allowed = allowed});
   };
-  if (pp < 1 || pp > model.num_layers) refuse("--pp", pp, fmt::format("from 1 to the model's {} layers", model.num_layers));
+  if (pp < 1 || pp > model.num_layers)
+    refuse("--pp", pp, fmt::format("from 1 to the model's {} layers", model.num_layers));
   const int experts = model.moe.num_experts;
   if (ep < 1 || (ep > 1 && (experts == 0 || experts % ep != 0)))
-    refuse("--ep", ep, experts == 0 ? "1: the model has no experts" : fmt::format("a divisor of the model's {} experts", experts));
+    refuse("--ep", ep,
+           experts == 0 ? "1: the model has no experts" : fmt::format("a divisor of the model's {} experts", experts));
   return {.pp = pp, .dp = ep, .ep = ep};
 }
 
 nn::Hosted hosted_for_generation(const model::ModelSpec& model, const plan::Mesh& mesh, int rank) {
   const int stage = mesh.pp_index(rank);
   const int first = model.num_layers * stage / mesh.pp, last = model.num_layers * (stage + 1) / mesh.pp;
-  nn::Hosted out{.layers = {.first_layer = first, .num_layers = last - first, .embed = stage == 0, .head = stage == mesh.pp - 1}};
+  nn::Hosted out{
+      .layers = {.first_layer = first, .num_layers = last - first, .embed = stage == 0, .head = stage == mesh.pp - 1}};
   const int local = model.moe.num_experts / mesh.ep;
   for (int e = 0; e < local; ++e) out.experts.push_back(mesh.ep_index(rank) * local + e);
   return out;
@@ -104,7 +107,8 @@ at::Tensor LayoutDecoder::next(const std::vector<nn::SlotTokens>& sequences) {
     const nn::NewTokens tokens = nn::follow(*cache_, sequences);
     const at::Tensor x_TD = stage(tokens, rows);
     nn::advance(*cache_, tokens);
-    if (model_.hosted().layers.head) logits_RV = model_.project(nn::last_rows(tokens, x_TD)).to(at::kFloat).contiguous();
+    if (model_.hosted().layers.head)
+      logits_RV = model_.project(nn::last_rows(tokens, x_TD)).to(at::kFloat).contiguous();
   } else {
     const model::LayerRange& layers = model_.hosted().layers;
     for (int l = layers.first_layer; l < layers.first_layer + layers.num_layers; ++l)
@@ -129,7 +133,8 @@ at::Tensor LayoutDecoder::stage(const nn::NewTokens& tokens, std::int64_t rows) 
     comm::receive(communicator_.pipeline_forward(), b.x_TD, at - 1, 0, "hidden states of new tokens");
   }
   for (int l = layers.first_layer; l < layers.first_layer + layers.num_layers; ++l) b = layer(l, std::move(b), tokens);
-  if (!layers.head) comm::send(communicator_.pipeline_forward(), b.x_TD.contiguous(), at + 1, 0, "hidden states of new tokens");
+  if (!layers.head)
+    comm::send(communicator_.pipeline_forward(), b.x_TD.contiguous(), at + 1, 0, "hidden states of new tokens");
   return b.x_TD;
 }
 

@@ -1,7 +1,7 @@
-// A model that lies over pipeline x expert ranks, for generating: every rank hosts its part, and all of them together are
-// a Decoder. Rank (stage s, place e) hosts stage s's layers and the e-th block of experts. The first rank of a stage
-// computes all but the experts and keeps the keys and values; the experts' rows are shown to every rank of the stage, and
-// their results are added up (each row has one expert, so the sum rounds nothing).
+// A model that lies over pipeline x expert ranks, for generating: every rank hosts its part, and all of them together
+// are a Decoder. Rank (stage s, place e) hosts stage s's layers and the e-th block of experts. The first rank of a
+// stage computes all but the experts and keeps the keys and values; the experts' rows are shown to every rank of the
+// stage, and their results are added up (each row has one expert, so the sum rounds nothing).
 #pragma once
 #include <optional>
 #include <vector>
@@ -17,8 +17,8 @@ namespace trireme::train {
 plan::Mesh generation_mesh(const model::ModelSpec& model, int pp, int ep);
 nn::Hosted hosted_for_generation(const model::ModelSpec& model, const plan::Mesh& mesh, int rank);
 
-// Rank 0 decides what is computed, by its Decoder; the others serve until it has finished. Every operation is told to all
-// ranks first, so only rank 0 needs prompts, a tokenizer and random numbers.
+// Rank 0 decides what is computed, by its Decoder; the others serve until it has finished. Every operation is told to
+// all ranks first, so only rank 0 needs prompts, a tokenizer and random numbers.
 class LayoutDecoder {
  public:
   // References outlive it. Collective: every rank of the mesh makes one, of the same sizes.
@@ -44,7 +44,7 @@ class LayoutDecoder {
   plan::Mesh mesh_;
   comm::Communicator& communicator_;
   int rank_;
-  bool leads_;  // the first rank of its stage
+  bool leads_;                          // the first rank of its stage
   std::vector<std::int64_t> to_clear_;  // slots, with the next order
   std::optional<nn::KeyValueCache> cache_;
 };

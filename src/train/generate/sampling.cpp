@@ -15,13 +15,11 @@ void check(const Sampling& sampling) {
                        .value = fmt::format("{}", sampling.temperature),
                        .allowed = "0 (always the likeliest token) or a positive number"});
   if (sampling.top_k < 0)
-    throw ConfigError({.key = "--top-k",
-                       .value = fmt::format("{}", sampling.top_k),
-                       .allowed = "a number of tokens, or 0 for all"});
+    throw ConfigError(
+        {.key = "--top-k", .value = fmt::format("{}", sampling.top_k), .allowed = "a number of tokens, or 0 for all"});
   if (!(sampling.top_p > 0 && sampling.top_p <= 1))
-    throw ConfigError({.key = "--top-p",
-                       .value = fmt::format("{}", sampling.top_p),
-                       .allowed = "above 0 and at most 1"});
+    throw ConfigError(
+        {.key = "--top-p", .value = fmt::format("{}", sampling.top_p), .allowed = "above 0 and at most 1"});
 }
 
 std::vector<Candidate> candidates(std::span<const float> logits, const Sampling& sampling) {
@@ -48,8 +46,8 @@ std::vector<Candidate> candidates(std::span<const float> logits, const Sampling&
     return Candidate{token, weight(token)};
   };
   std::vector<Candidate> kept;
-  const std::size_t most = sampling.top_k > 0 ? std::min<std::size_t>(static_cast<std::size_t>(sampling.top_k), heap.size())
-                                              : heap.size();
+  const std::size_t most =
+      sampling.top_k > 0 ? std::min<std::size_t>(static_cast<std::size_t>(sampling.top_k), heap.size()) : heap.size();
   double total = 0;
   if (most == heap.size()) {
     for (const std::int32_t token : heap) total += weight(token);

@@ -40,8 +40,7 @@ std::string TokenText::settled(bool last) {
   const Utf8Text text = utf8_text(added, last);
   // Some tokenizers decode a character's first bytes to U+FFFD.
   if (!last && ends_with_replacement(text.text) && window_.size() - num_settled_ < most_waiting) return {};
-  if (window_.size() > context)
-    window_.erase(window_.begin(), window_.end() - static_cast<std::ptrdiff_t>(context));
+  if (window_.size() > context) window_.erase(window_.begin(), window_.end() - static_cast<std::ptrdiff_t>(context));
   settled_text_ = tokenizer_.decode(window_);
   const std::size_t waiting = std::min(added.size() - text.taken, settled_text_.size());  // bytes of a character
   settled_text_.resize(settled_text_.size() - waiting);

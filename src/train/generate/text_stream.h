@@ -24,7 +24,7 @@ class TokenText {
   const Tokenizer& tokenizer_;
   std::vector<std::int32_t> window_;  // some settled tokens, then those that wait
   std::size_t num_settled_ = 0;
-  std::string settled_text_;          // what of the window's text has been given out
+  std::string settled_text_;  // what of the window's text has been given out
 };
 
 // Ends a text before the first of some stop texts; holds back what may become one.

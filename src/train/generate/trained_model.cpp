@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 void read_run(const fs::path& file, TrainedModel& out) {
   const plan::RunSpec run = plan::load_run(file);
   out.trained_length = run.batch.sequence_length;
+  out.cut_at_documents = run.data.reset_at_documents;
   if (!run.data.train.empty() && run.data.train.front().prefix != "random") out.data = run.data.train.front().prefix;
 }
 
@@ -38,10 +39,11 @@ void read_end_tokens(const fs::path& file, std::vector<std::int32_t>& out) {
     if (id.is_number_integer()) out.push_back(id.get<std::int32_t>());
 }
 
-std::unique_ptr<Tokenizer> tokenizer_of_dataset(const std::string& prefix) {
+std::unique_ptr<Tokenizer> tokenizer_by_meta(const std::string& prefix) {
   const auto meta = read_meta(prefix);
   if (!meta)
-    throw ConfigError({.file = prefix + ".meta.json", .allowed = "not there, or of another data set: name the tokenizer with --tokenizer"});
+    throw ConfigError({.file = prefix + ".meta.json",
+                       .allowed = "not there, or of another data set: name the tokenizer with --tokenizer"});
   if (meta->tokenizer_file.empty()) return make_tokenizer(meta->tokenizer);
   return make_tokenizer((fs::path(prefix).parent_path() / meta->tokenizer_file).string());
 }
@@ -65,12 +67,14 @@ void choose_checkpoint(const fs::path& folder, const fs::path& named, const Chec
                        TrainedModel& out) {
   const std::vector<CheckpointInfo> all = list_checkpoints(folder);
   if (all.empty())
-    throw ConfigError({.file = named.string(), .allowed = fmt::format("holds no complete checkpoint ({})", folder.string())});
+    throw ConfigError(
+        {.file = named.string(), .allowed = fmt::format("holds no complete checkpoint ({})", folder.string())});
   const CheckpointInfo* chosen = &all.back();
   if (choice.best) {
     chosen = best_of(all);
     if (chosen == nullptr)
-      throw ConfigError({.file = named.string(), .key = "--best",
+      throw ConfigError({.file = named.string(),
+                         .key = "--best",
                          .allowed = "no checkpoint knows its evaluation loss (train.eval_every)"});
   } else if (choice.step) {
     std::vector<std::int64_t> steps;
@@ -80,8 +84,10 @@ void choose_checkpoint(const fs::path& folder, const fs::path& named, const Chec
       if (c.step == *choice.step) chosen = &c;
     }
     if (chosen == nullptr)
-      throw ConfigError({.key = "--step", .value = fmt::format("{}", *choice.step),
-                         .allowed = fmt::format("a step that has a checkpoint in {}: {}", folder.string(), fmt::join(steps, ", "))});
+      throw ConfigError(
+          {.key = "--step",
+           .value = fmt::format("{}", *choice.step),
+           .allowed = fmt::format("a step that has a checkpoint in {}: {}", folder.string(), fmt::join(steps, ", "))});
   }
   out.weights = chosen->path;
   out.step = chosen->step;
@@ -110,11 +116,13 @@ TrainedModel find_trained_model(const fs::path& path, const CheckpointChoice& ch
   if (path.extension() == ".toml" && fs::is_regular_file(path)) folder = plan::load_run(path).folder;
   if (!fs::is_directory(folder))
     throw ConfigError({.file = folder.string(),
-                       .allowed = folder == path ? "no such folder: a run, a checkpoint or a Hugging Face folder is expected"
-                                                 : "the folder of this run is not there: it has not been trained"});
+                       .allowed = folder == path
+                                      ? "no such folder: a run, a checkpoint or a Hugging Face folder is expected"
+                                      : "the folder of this run is not there: it has not been trained"});
   const auto refuse_choice = [&](const char* what) {
     if (choice.step || choice.best)
-      throw ConfigError({.file = folder.string(), .key = choice.best ? "--best" : "--step",
+      throw ConfigError({.file = folder.string(),
+                         .key = choice.best ? "--best" : "--step",
                          .allowed = fmt::format("only of a run's checkpoints: this is {}", what)});
   };
   const fs::path whole = fs::absolute(folder).lexically_normal();
@@ -131,7 +139,8 @@ TrainedModel find_trained_model(const fs::path& path, const CheckpointChoice& ch
     read_end_tokens(folder / "generation_config.json", out.end_tokens);
     if (out.end_tokens.empty()) read_end_tokens(folder / "config.json", out.end_tokens);
     const nlohmann::json config = read_json(folder / "config.json");
-    const auto length = config.is_object() ? config.value("max_position_embeddings", nlohmann::json()) : nlohmann::json();
+    const auto length =
+        config.is_object() ? config.value("max_position_embeddings", nlohmann::json()) : nlohmann::json();
     if (length.is_number_integer()) out.trained_length = length.get<std::int64_t>();
   } else if (fs::exists(folder / "run.toml")) {
     choose_checkpoint(folder / "checkpoints", path, choice, out);
@@ -144,7 +153,8 @@ TrainedModel find_trained_model(const fs::path& path, const CheckpointChoice& ch
   return out;
 }
 
-std::unique_ptr<nn::Model> load_model(const WeightSource& source, const nn::Hosted& hosted, const nn::ModelOptions& options) {
+std::unique_ptr<nn::Model> load_model(const WeightSource& source, const nn::Hosted& hosted,
+                                      const nn::ModelOptions& options) {
   const model::ModelSpec& spec = source.model();
   auto model = std::make_unique<nn::Model>(spec, hosted, options);
   load_weights(source, spec, model->parameters());
@@ -162,7 +172,7 @@ PromptTokens find_tokenizer(const TrainedModel& trained, const model::ModelSpec&
   PromptTokens out;
   bool begins = false;
   const auto from_data = [&](const std::string& prefix) {
-    out.tokenizer = tokenizer_of_dataset(prefix);
+    out.tokenizer = tokenizer_by_meta(prefix);
     out.from = prefix;
     begins = data_begins_with(prefix, out.tokenizer->special().bos);
   };
@@ -188,10 +198,10 @@ PromptTokens find_tokenizer(const TrainedModel& trained, const model::ModelSpec&
   } else {
     throw ConfigError(
         {.key = "--tokenizer",
-         .allowed = fmt::format("nothing says which tokenizer this model of {} tokens was trained with{}: name one, or the "
-                                "data set with --data PREFIX",
-                                model.vocab_size,
-                                trained.data.empty() ? "" : fmt::format(" ({}.meta.json is not there)", trained.data))});
+         .allowed = fmt::format(
+             "nothing says which tokenizer this model of {} tokens was trained with{}: name one, or the "
+             "data set with --data PREFIX",
+             model.vocab_size, trained.data.empty() ? "" : fmt::format(" ({}.meta.json is not there)", trained.data))});
   }
   if (out.tokenizer->vocab_size() > model.vocab_size)
     throw ConfigError({.key = "--tokenizer",

@@ -15,12 +15,13 @@
 namespace trireme::train {
 
 struct TrainedModel {
-  std::filesystem::path weights;            // a checkpoint folder, or a Hugging Face one
+  std::filesystem::path weights;  // a checkpoint folder, or a Hugging Face one
   bool hugging_face = false;
-  std::optional<std::int64_t> step;         // of a checkpoint
-  std::int64_t trained_length = 0;          // tokens of a sequence in training; 0: not known
-  std::vector<std::int32_t> end_tokens;     // that a Hugging Face folder names; the tokenizer may name another
-  std::string data;                         // prefix of the run's first training set; empty: not known
+  std::optional<std::int64_t> step;      // of a checkpoint
+  std::int64_t trained_length = 0;       // tokens of a sequence in training; 0: not known
+  std::vector<std::int32_t> end_tokens;  // that a Hugging Face folder names; the tokenizer may name another
+  bool cut_at_documents = false;         // data.reset_at_documents: nothing is learned of how a text begins
+  std::string data;                      // prefix of the run's first training set; empty: not known
 };
 
 // Which checkpoint of a run.
@@ -29,12 +30,14 @@ struct CheckpointChoice {
   bool best = false;                 // the one with the lowest evaluation loss
 };
 
-// A run's folder or its RUN.toml, a folder of checkpoints, a checkpoint, or a Hugging Face folder. ConfigError (path, --step,
+// A run's folder or its RUN.toml, a folder of checkpoints, a checkpoint, or a Hugging Face folder. ConfigError (path,
+// --step,
 // --best) for anything else, with the steps that there are.
 TrainedModel find_trained_model(const std::filesystem::path& path, const CheckpointChoice& choice = {});
 
 // A part of the model (nn::whole_model: all of it) with the source's weights and selection biases.
-std::unique_ptr<nn::Model> load_model(const WeightSource& source, const nn::Hosted& hosted, const nn::ModelOptions& options);
+std::unique_ptr<nn::Model> load_model(const WeightSource& source, const nn::Hosted& hosted,
+                                      const nn::ModelOptions& options);
 
 // How prompts become tokens.
 struct PromptTokens {
@@ -44,9 +47,9 @@ struct PromptTokens {
   std::vector<std::int32_t> nothing;  // what an empty prompt becomes; empty: the tokenizer has no token for it
 };
 
-// By `tokenizer` ("byte", a file, a folder), else by `data` (a data set's prefix), else the run's data set, else the files
-// in a Hugging Face folder, else bytes where the vocabulary is exactly theirs. ConfigError (--tokenizer) where there is none,
-// or where it has more tokens than the model.
+// By `tokenizer` ("byte", a file, a folder), else by `data` (a data set's prefix), else the run's data set, else the
+// files in a Hugging Face folder, else bytes where the vocabulary is exactly theirs. ConfigError (--tokenizer) where
+// there is none, or where it has more tokens than the model.
 PromptTokens find_tokenizer(const TrainedModel& trained, const model::ModelSpec& model, const std::string& tokenizer,
                             const std::string& data);
 

@@ -8,7 +8,7 @@ namespace trireme::train {
 namespace {
 
 struct Lead {
-  int length = 0;                            // of the character; 0: no character begins so
+  int length = 0;                              // of the character; 0: no character begins so
   std::uint8_t lowest = 0x80, highest = 0xBF;  // of its second byte
 };
 
@@ -35,8 +35,8 @@ Utf8Text utf8_text(std::string_view bytes, bool last) {
     const std::size_t left = bytes.size() - out.taken;
     const Lead lead = lead_of(byte(0));
     std::size_t good = 1;  // bytes that may begin a character
-    while (good < static_cast<std::size_t>(lead.length) && good < left && byte(good) >= (good == 1 ? lead.lowest : 0x80) &&
-           byte(good) <= (good == 1 ? lead.highest : 0xBF))
+    while (good < static_cast<std::size_t>(lead.length) && good < left &&
+           byte(good) >= (good == 1 ? lead.lowest : 0x80) && byte(good) <= (good == 1 ? lead.highest : 0xBF))
       ++good;
     if (good == static_cast<std::size_t>(lead.length)) {
       out.text += bytes.substr(out.taken, good);
