@@ -17,6 +17,7 @@ void add_data_command(CLI::App& app, Context& context);    // data_command_torch
 void add_probe_command(CLI::App& app, Context& context);   // probe_command_torch.cpp
 void add_train_command(CLI::App& app, Context& context);   // train_command_torch.cpp
 void add_evaluate_command(CLI::App& app, Context& context); // evaluate_command_torch.cpp
+void add_generate_command(CLI::App& app, Context& context); // generate_command_torch.cpp
 void add_convert_command(CLI::App& app, Context& context); // convert_command_torch.cpp: to and from Hugging Face folders
 
 }  // namespace trireme::apps

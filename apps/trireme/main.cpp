@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   apps::add_probe_command(app, context);
   apps::add_train_command(app, context);
   apps::add_evaluate_command(app, context);
+  apps::add_generate_command(app, context);
   apps::add_convert_command(app, context);
 #endif
 

@@ -52,7 +52,11 @@ void AttentionSegment<T>::attend_with_cached(const NewTokens& new_tokens, KeyVal
       std::memcpy(slot_keys + (run.past + i) * row, key().data + (first + i) * key().stride, size);
       std::memcpy(slot_values + (run.past + i) * row, value().data + (first + i) * value().stride, size);
     }
-    runs.push_back({.first = first, .rows = run.count, .past = run.past, .k = {slot_keys, row}, .v = {slot_values, row}});
+    runs.push_back({.first = first,
+                    .rows = run.count,
+                    .past = run.past,
+                    .k = {slot_keys, row},
+                    .v = {slot_values, row}});
     first += run.count;
   }
   attended = make({tokens, inner});

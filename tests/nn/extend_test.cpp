@@ -36,7 +36,8 @@ model::ModelSpec rich_spec() {
 std::vector<std::int64_t> tokens_of(std::int64_t count, std::int64_t vocab, std::uint64_t seed) {
   std::mt19937_64 draw(seed);
   std::vector<std::int64_t> out;
-  for (std::int64_t i = 0; i < count; ++i) out.push_back(static_cast<std::int64_t>(draw() % static_cast<std::uint64_t>(vocab)));
+  for (std::int64_t i = 0; i < count; ++i)
+    out.push_back(static_cast<std::int64_t>(draw() % static_cast<std::uint64_t>(vocab)));
   return out;
 }
 
@@ -69,8 +70,8 @@ class Extend : public testing::TestWithParam<Case> {
 };
 
 // Three sequences of unequal lengths, each in pieces of its own: prompts of several tokens (one longer than a block of
-// 64 queries, one in two pieces), then single tokens beside a prompt that begins late. After each piece the logits of its last
-// token are those of the whole sequence at that place.
+// 64 queries, one in two pieces), then single tokens beside a prompt that begins late. After each piece the logits of
+// its last token are those of the whole sequence at that place.
 TEST_P(Extend, GivesTheLogitsOfTheWholeSequence) {
   const auto m = model();
   const std::int64_t vocab = m->spec().vocab_size;
@@ -127,7 +128,9 @@ const Case cases[] = {{"fused", false, at::kFloat, false, 1e-5},
 // Rounding may choose between near logits, so no greedy test.
 const Case bfloat16{"bfloat16", false, at::kBFloat16, false, 3e-2};
 
-std::string name_of(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  return info.param.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(All, Extend, testing::ValuesIn(cases), name_of);
 INSTANTIATE_TEST_SUITE_P(Rounded, Extend, testing::Values(bfloat16), name_of);
@@ -154,15 +157,15 @@ TEST(KeyValueCacheTest, BytesAreThoseOfItsTokens) {
 TEST(KeyValueCacheTest, MisuseIsABug) {
   const auto m = make_model(tiny_spec(), at::kFloat, false);
   KeyValueCache cache = make_cache(m->spec(), m->hosted().layers, m->options(), 2, 4);
-  EXPECT_THROW(follow(cache, {{0, {1, 2, 3, 4, 5}}}), std::logic_error);   // capacity
-  EXPECT_THROW(follow(cache, {{0, {1}}, {0, {2}}}), std::logic_error);     // twice
-  EXPECT_THROW(follow(cache, {{0, {}}}), std::logic_error);                // nothing
+  EXPECT_THROW(follow(cache, {{0, {1, 2, 3, 4, 5}}}), std::logic_error);  // capacity
+  EXPECT_THROW(follow(cache, {{0, {1}}, {0, {2}}}), std::logic_error);    // twice
+  EXPECT_THROW(follow(cache, {{0, {}}}), std::logic_error);               // nothing
   EXPECT_THROW(follow(cache, {}), std::logic_error);
   EXPECT_THROW(next_logits(*m, follow(cache, {{0, {99}}}), cache), std::logic_error);  // outside of the vocabulary
 }
 
-// Rows of the left operands of the 2-D products (projections, router, experts, head; attention's own are batched), counted by
-// ATen itself.
+// Rows of the left operands of the 2-D products (projections, router, experts, head; attention's own are batched),
+// counted by ATen itself.
 std::int64_t rows_multiplied(const std::function<void()>& work) {
   static std::int64_t rows;
   rows = 0;
@@ -177,8 +180,8 @@ std::int64_t rows_multiplied(const std::function<void()>& work) {
 }
 
 // A token costs the same products behind 3 tokens and behind 300. In the dense layer: qkv, output, gate and up, down:
-// 4 rows. In the MoE layer: qkv, output, router: 3, and 2 for each of its top 2 experts (the others multiply no rows): 7.
-// With the head 12.
+// 4 rows. In the MoE layer: qkv, output, router: 3, and 2 for each of its top 2 experts (the others multiply no
+// rows): 7. With the head 12.
 TEST(ExtendCost, MultipliesTheNewTokensRowsAlone) {
   const auto m = make_model(tiny_spec(), at::kFloat, /*reference=*/true);
   KeyValueCache cache = make_cache(m->spec(), m->hosted().layers, m->options(), 1, 400);
@@ -192,8 +195,8 @@ TEST(ExtendCost, MultipliesTheNewTokensRowsAlone) {
   EXPECT_EQ(add(5), 5 * 11 + 1);  // the head of the last one alone
 }
 
-// The fused kernels call BLAS without ATen, so their memory tells: what a token needs at most grows with the sequence by one
-// score a key at a time, 4 bytes, and by nothing as wide as a token's hidden state.
+// The fused kernels call BLAS without ATen, so their memory tells: what a token needs at most grows with the sequence
+// by one score a key at a time, 4 bytes, and by nothing as wide as a token's hidden state.
 TEST(ExtendCost, NeedsNoMemoryForThePrefix) {
   install_counting_allocator();
   const int threads = at::get_num_threads();
@@ -212,7 +215,8 @@ TEST(ExtendCost, NeedsNoMemoryForThePrefix) {
   peak_of(2000);
   peak_of(1);
   const std::int64_t far = peak_of(1);
-  // 2,002 more keys; the prefix's hidden states alone would be 2,002 * 32 * 4 bytes. Rounding of allocations: 64 bytes each.
+  // 2,002 more keys; the prefix's hidden states alone would be 2,002 * 32 * 4 bytes. Rounding of allocations: 64 bytes
+  // each.
   EXPECT_LE(far - near, 2002 * 4 + 4096);
   at::set_num_threads(threads);
 }

@@ -1,0 +1,80 @@
+#include <ATen/Parallel.h>
+
+#include "nn/key_value_cache.h"
+#include "nn/single_device.h"
+#include "trireme/commands.h"
+#include "trireme/generate_texts.h"
+#include "trireme/positive_number.h"
+
+namespace trireme::apps {
+
+namespace {
+
+void run(const GenerateCall& call, Context& context) {
+  if (call.pp * call.ep > 1) {
+    context.exit_code = generate_on_ranks(call, context);
+    return;
+  }
+  if (call.threads > 0) at::set_num_threads(call.threads);
+  const OpenModel model = open_model(call);
+  const TextPlan texts = plan_texts(call, model);
+  const auto whole = read_part(model, nn::whole_model(model.spec()), 0);
+  check_cache(*whole, texts);
+  nn::KeyValueCache cache =
+      nn::make_cache(model.spec(), whole->hosted().layers, model.options, texts.options.slots, texts.capacity);
+  write_texts(call, model, texts, train::decoder_of(*whole, cache), cache.bytes());
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, Context& context) {
+  auto call = std::make_shared<GenerateCall>();
+  GenerateCall& o = *call;
+  CLI::App* c = app.add_subcommand("generate", "Continue prompts with a trained model");
+  c->add_option("source", o.source,
+                "A run's folder or RUN.toml, a checkpoint, a folder of them, or a Hugging Face folder")
+      ->required();
+  c->add_option("--prompt", o.prompts.texts, "Text to continue; repeatable; may be empty")->allow_extra_args(false);
+  c->add_option("--prompt-file", o.prompts.file, "A file of prompts, one a line");
+  c->add_option("--separator", o.prompts.separator,
+                "The line that stands between the prompts of the file, which may then have lines");
+  c->add_option("--prompt-ids", o.prompts.ids, "A prompt as token ids (5,17,3); repeatable")->allow_extra_args(false);
+  c->add_option("--max-tokens", o.generate.max_tokens, "Tokens of a continuation at most")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
+  c->add_option("--temperature", o.generate.sampling.temperature, "0: always the likeliest token; above 1: more varied")
+      ->capture_default_str();
+  c->add_option("--top-k", o.generate.sampling.top_k, "Choose among so many of the likeliest tokens; 0: all")
+      ->capture_default_str();
+  c->add_option("--top-p", o.generate.sampling.top_p,
+                "Choose among the likeliest tokens that have this probability together")
+      ->capture_default_str();
+  c->add_option("--seed", o.generate.seed, "The same seed gives the same texts")->capture_default_str();
+  c->add_option("--samples", o.samples, "Continuations of each prompt")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  c->add_option("--stop", o.stops, "End a continuation before this text; repeatable")->allow_extra_args(false);
+  CLI::Option* step =
+      c->add_option("--step", o.checkpoint.step, "The run's checkpoint of this step (default: the newest)");
+  c->add_flag("--best", o.checkpoint.best, "The run's checkpoint with the lowest evaluation loss")->excludes(step);
+  c->add_option("--data", o.data, "Prefix of the data set whose tokenizer counts (default: the run's)");
+  c->add_option("--tokenizer", o.tokenizer, "byte, or a tokenizer's file (default: the data set's, or the folder's)");
+  c->add_option("--batch", o.generate.slots, "Sequences that are continued at the same time")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  c->add_option("--dtype", o.dtype, "To compute in: float32, float64, bfloat16")->capture_default_str();
+  c->add_option("--threads", o.threads, "Threads (default: the cores)")->check(positive_number());
+  c->add_option("--pp", o.pp, "Ranks: parts that the layers are cut into")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
+  c->add_option("--ep", o.ep, "Ranks of each part, among which its experts lie")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
+  c->add_option("--timeout", o.timeout_s, "Seconds that ranks wait for one another")
+      ->capture_default_str()
+      ->check(positive_number());
+  c->add_flag("--json", o.json, "Print one JSON object a continuation");
+  c->callback([call, &context] { run(*call, context); });
+}
+
+}  // namespace trireme::apps

@@ -1,0 +1,95 @@
+#include "trireme/prompts.h"
+
+#include <charconv>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/errors.h"
+
+namespace trireme::apps {
+
+namespace {
+
+std::vector<std::string> prompts_of_file(const std::string& file, const std::string& separator) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw ConfigError({.file = file, .key = "--prompt-file", .allowed = "no such file, or it cannot be read"});
+  std::vector<std::string> out;
+  std::string together;
+  bool any = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (separator.empty()) {
+      out.push_back(line);
+    } else if (line == separator) {
+      out.push_back(std::exchange(together, {}));
+      any = false;
+    } else {
+      together += (any ? "\n" : "") + line;
+      any = true;
+    }
+  }
+  if (any) out.push_back(together);
+  if (out.empty()) throw ConfigError({.file = file, .key = "--prompt-file", .allowed = "holds no prompt"});
+  return out;
+}
+
+std::vector<std::int32_t> ids_of(const std::string& list, std::int64_t vocab_size) {
+  const auto refuse = [&](const std::string& why) {
+    throw ConfigError({.key = "--prompt-ids", .value = list, .allowed = why});
+  };
+  std::vector<std::int32_t> out;
+  const char *at = list.data(), *end = list.data() + list.size();
+  while (at < end) {
+    std::int64_t id = -1;
+    const auto [rest, error] = std::from_chars(at, end, id);
+    if (error == std::errc::result_out_of_range || (error == std::errc{} && (id < 0 || id >= vocab_size)))
+      refuse(fmt::format("token ids from 0 to {}, below the model's vocabulary of {}", vocab_size - 1, vocab_size));
+    if (error != std::errc{} || (rest != end && *rest != ',')) refuse("token ids with commas between them");
+    out.push_back(static_cast<std::int32_t>(id));
+    at = rest + (rest != end ? 1 : 0);
+  }
+  if (out.empty()) refuse("at least one token id");
+  return out;
+}
+
+}  // namespace
+
+void take_input(PromptOptions& options) {
+  if (!options.texts.empty() || !options.file.empty() || !options.ids.empty()) return;
+  if (isatty(STDIN_FILENO))
+    throw ConfigError({.key = "--prompt",
+                       .allowed = "a prompt is needed: --prompt TEXT, --prompt-file FILE, or text on standard input"});
+  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  if (text.ends_with('\n')) text.pop_back();
+  options.texts.push_back(std::move(text));
+}
+
+std::vector<Prompt> read_prompts(const PromptOptions& given, const train::PromptTokens& tokens,
+                                 std::int64_t vocab_size) {
+  PromptOptions options = given;
+  take_input(options);
+  std::vector<std::string> texts = options.texts;
+  if (!options.file.empty())
+    for (std::string& text : prompts_of_file(options.file, options.separator)) texts.push_back(std::move(text));
+  std::vector<Prompt> out;
+  for (std::string& text : texts) {
+    Prompt prompt{.tokens = tokens.begin};
+    if (text.empty()) prompt.tokens = tokens.nothing;
+    tokens.tokenizer->encode(text, prompt.tokens);
+    if (prompt.tokens.empty())
+      throw ConfigError({.key = "--prompt",
+                         .value = text,
+                         .allowed = text.empty() ? "text: this tokenizer has no token that a text begins with"
+                                                 : "text that this tokenizer has tokens for"});
+    prompt.text = std::move(text);
+    out.push_back(std::move(prompt));
+  }
+  for (const std::string& list : options.ids) out.push_back({.tokens = ids_of(list, vocab_size)});
+  return out;
+}
+
+}  // namespace trireme::apps

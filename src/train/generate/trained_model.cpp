@@ -1,0 +1,223 @@
+#include "train/generate/trained_model.h"
+
+#include <fstream>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "base/errors.h"
+#include "plan/run_spec.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/data/dataset_meta.h"
+#include "train/data/token_file.h"
+
+namespace trireme::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+void read_run(const fs::path& file, TrainedModel& out) {
+  const plan::RunSpec run = plan::load_run(file);
+  out.trained_length = run.batch.sequence_length;
+  out.cut_at_documents = run.data.reset_at_documents;
+  if (!run.data.train.empty() && run.data.train.front().prefix != "random") out.data = run.data.train.front().prefix;
+}
+
+nlohmann::json read_json(const fs::path& file) {
+  std::ifstream in(file);
+  return in ? nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false) : nlohmann::json();
+}
+
+// A token or a list of them.
+void read_end_tokens(const fs::path& file, std::vector<std::int32_t>& out) {
+  const nlohmann::json config = read_json(file);
+  if (!config.is_object()) return;
+  const nlohmann::json ids = config.value("eos_token_id", nlohmann::json());
+  for (const nlohmann::json& id : ids.is_array() ? ids : nlohmann::json::array({ids}))
+    if (id.is_number_integer()) out.push_back(id.get<std::int32_t>());
+}
+
+std::unique_ptr<Tokenizer> tokenizer_by_meta(const std::string& prefix) {
+  const auto meta = read_meta(prefix);
+  if (!meta)
+    throw ConfigError({.file = prefix + ".meta.json",
+                       .allowed = "not there, or of another data set: name the tokenizer with --tokenizer"});
+  if (meta->tokenizer_file.empty()) return make_tokenizer(meta->tokenizer);
+  return make_tokenizer((fs::path(prefix).parent_path() / meta->tokenizer_file).string());
+}
+
+// The one whose state has the lowest evaluation loss, the earlier of equals.
+const CheckpointInfo* best_of(const std::vector<CheckpointInfo>& all) {
+  const CheckpointInfo* best = nullptr;
+  double lowest = 0;
+  for (const CheckpointInfo& c : all) {
+    const nlohmann::json state = read_json(c.path / state_file);
+    const nlohmann::json loss = state.is_object() ? state.value("eval_loss", nlohmann::json()) : nlohmann::json();
+    if (!loss.is_number() || (best != nullptr && loss.get<double>() >= lowest)) continue;
+    best = &c;
+    lowest = loss.get<double>();
+  }
+  return best;
+}
+
+// The checkpoint of a folder of them.
+void choose_checkpoint(const fs::path& folder, const fs::path& named, const CheckpointChoice& choice,
+                       TrainedModel& out) {
+  const std::vector<CheckpointInfo> all = list_checkpoints(folder);
+  if (all.empty())
+    throw ConfigError(
+        {.file = named.string(), .allowed = fmt::format("holds no complete checkpoint ({})", folder.string())});
+  const CheckpointInfo* chosen = &all.back();
+  if (choice.best) {
+    chosen = best_of(all);
+    if (chosen == nullptr)
+      throw ConfigError({.file = named.string(),
+                         .key = "--best",
+                         .allowed = "no checkpoint knows its evaluation loss (train.eval_every)"});
+  } else if (choice.step) {
+    std::vector<std::int64_t> steps;
+    chosen = nullptr;
+    for (const CheckpointInfo& c : all) {
+      steps.push_back(c.step);
+      if (c.step == *choice.step) chosen = &c;
+    }
+    if (chosen == nullptr)
+      throw ConfigError(
+          {.key = "--step",
+           .value = fmt::format("{}", *choice.step),
+           .allowed = fmt::format("a step that has a checkpoint in {}: {}", folder.string(), fmt::join(steps, ", "))});
+  }
+  out.weights = chosen->path;
+  out.step = chosen->step;
+}
+
+bool data_begins_with(const std::string& prefix, std::int32_t bos) {
+  if (bos < 0 || !fs::exists(prefix + ".idx")) return false;
+  const TokenReader reader(prefix, {.file = "", .key = "--data"});
+  std::int64_t first = -1;
+  if (reader.num_tokens() > 0) reader.read(0, {&first, 1});
+  return first == bos;
+}
+
+// Of a Hugging Face folder's tokenizer.
+bool folder_begins_with_bos(const fs::path& folder) {
+  const nlohmann::json config = read_json(folder / "tokenizer_config.json");
+  return config.is_object() && config.contains("add_bos_token") && config["add_bos_token"].is_boolean() &&
+         config["add_bos_token"].get<bool>();
+}
+
+}  // namespace
+
+TrainedModel find_trained_model(const fs::path& path, const CheckpointChoice& choice) {
+  TrainedModel out;
+  fs::path folder = path;
+  if (path.extension() == ".toml" && fs::is_regular_file(path)) folder = plan::load_run(path).folder;
+  if (!fs::is_directory(folder))
+    throw ConfigError({.file = folder.string(),
+                       .allowed = folder == path
+                                      ? "no such folder: a run, a checkpoint or a Hugging Face folder is expected"
+                                      : "the folder of this run is not there: it has not been trained"});
+  const auto refuse_choice = [&](const char* what) {
+    if (choice.step || choice.best)
+      throw ConfigError({.file = folder.string(),
+                         .key = choice.best ? "--best" : "--step",
+                         .allowed = fmt::format("only of a run's checkpoints: this is {}", what)});
+  };
+  const fs::path whole = fs::absolute(folder).lexically_normal();
+  // A run that `trireme train` has begun has its run.toml; a checkpoint knows its run by where it lies.
+  fs::path run;
+  if (fs::exists(folder / index_file)) {
+    refuse_choice("one checkpoint");
+    out.weights = folder;
+    run = whole.parent_path().parent_path() / "run.toml";
+  } else if (fs::exists(folder / "config.json")) {
+    refuse_choice("a Hugging Face folder");
+    out.weights = folder;
+    out.hugging_face = true;
+    read_end_tokens(folder / "generation_config.json", out.end_tokens);
+    if (out.end_tokens.empty()) read_end_tokens(folder / "config.json", out.end_tokens);
+    const nlohmann::json config = read_json(folder / "config.json");
+    const auto length =
+        config.is_object() ? config.value("max_position_embeddings", nlohmann::json()) : nlohmann::json();
+    if (length.is_number_integer()) out.trained_length = length.get<std::int64_t>();
+  } else if (fs::exists(folder / "run.toml")) {
+    choose_checkpoint(folder / "checkpoints", path, choice, out);
+    run = folder / "run.toml";
+  } else {
+    choose_checkpoint(folder, path, choice, out);
+    run = whole.parent_path() / "run.toml";
+  }
+  if (!run.empty() && fs::exists(run)) read_run(run, out);
+  return out;
+}
+
+std::unique_ptr<nn::Model> load_model(const WeightSource& source, const nn::Hosted& hosted,
+                                      const nn::ModelOptions& options) {
+  const model::ModelSpec& spec = source.model();
+  auto model = std::make_unique<nn::Model>(spec, hosted, options);
+  load_weights(source, spec, model->parameters());
+  at::NoGradGuard no_grad;
+  for (int layer = hosted.layers.first_layer; layer < hosted.layers.first_layer + hosted.layers.num_layers; ++layer) {
+    if (!spec.is_moe(layer) || !spec.moe.router.selection_bias) continue;
+    const at::Tensor bias = source.selection_bias(layer);
+    if (bias.defined()) model->selection_bias(layer).copy_(bias);
+  }
+  return model;
+}
+
+PromptTokens find_tokenizer(const TrainedModel& trained, const model::ModelSpec& model, const std::string& tokenizer,
+                            const std::string& data) {
+  PromptTokens out;
+  bool begins = false;
+  const auto from_data = [&](const std::string& prefix) {
+    out.tokenizer = tokenizer_by_meta(prefix);
+    out.from = prefix;
+    begins = data_begins_with(prefix, out.tokenizer->special().bos);
+  };
+  if (!tokenizer.empty()) {
+    out.tokenizer = make_tokenizer(tokenizer);
+    out.from = tokenizer;
+    if (!data.empty()) begins = data_begins_with(data, out.tokenizer->special().bos);
+  } else if (!data.empty()) {
+    from_data(data);
+  } else if (!trained.data.empty() && fs::exists(trained.data + ".meta.json")) {
+    from_data(trained.data);
+  } else if (trained.hugging_face && fs::exists(trained.weights / "tokenizer.json")) {
+    out.tokenizer = make_tokenizer(trained.weights.string());
+    out.from = (trained.weights / "tokenizer.json").string();
+    begins = folder_begins_with_bos(trained.weights);
+  } else if (trained.hugging_face && fs::exists(trained.weights / "tokenizer.model")) {
+    out.tokenizer = make_tokenizer((trained.weights / "tokenizer.model").string());
+    out.from = (trained.weights / "tokenizer.model").string();
+    begins = folder_begins_with_bos(trained.weights);
+  } else if (model.vocab_size == byte_tokenizer()->vocab_size()) {
+    out.tokenizer = byte_tokenizer();
+    out.from = "the vocabulary, which is that of bytes";
+  } else {
+    throw ConfigError(
+        {.key = "--tokenizer",
+         .allowed = fmt::format(
+             "nothing says which tokenizer this model of {} tokens was trained with{}: name one, or the "
+             "data set with --data PREFIX",
+             model.vocab_size, trained.data.empty() ? "" : fmt::format(" ({}.meta.json is not there)", trained.data))});
+  }
+  if (out.tokenizer->vocab_size() > model.vocab_size)
+    throw ConfigError({.key = "--tokenizer",
+                       .value = out.from,
+                       .allowed = fmt::format("has {} tokens, and the model has {}: it was trained with another one",
+                                              out.tokenizer->vocab_size(), model.vocab_size)});
+  const SpecialTokens special = out.tokenizer->special();
+  if (begins && special.bos >= 0) out.begin = {special.bos};
+  // Without a begin token the data's texts follow one another, each behind the end of the one before.
+  if (!out.begin.empty())
+    out.nothing = out.begin;
+  else if (special.eos >= 0)
+    out.nothing = {special.eos};
+  else if (special.bos >= 0)
+    out.nothing = {special.bos};
+  return out;
+}
+
+}  // namespace trireme::train
