@@ -23,7 +23,6 @@ TEST_P(Fuzz, ReadsOrRefusesEveryInput) {
   });
   EXPECT_EQ(tally.inputs, inputs_of_a_format + static_cast<std::int64_t>(GetParam().seeds.size()));
   EXPECT_GT(tally.refused, 0) << "no mutation was wrong: the reader is not reached";
-  EXPECT_FALSE(fault_of(GetParam(), GetParam().seeds.front())) << "the first seed is to be read";
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, Fuzz, testing::ValuesIn(all_formats()), [](const auto& info) { return info.param.name; });
