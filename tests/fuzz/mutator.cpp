@@ -24,7 +24,7 @@ bool in_number(char c) { return std::isdigit(static_cast<unsigned char>(c)) || c
 
 std::string Mutator::next() {
   std::string text = one_of(seeds_);
-  const std::size_t changes = 1 + below(8);
+  const std::size_t changes = below(2) == 0 ? 1 : 1 + below(8);  // one alone is often still accepted, and goes further
   for (std::size_t i = 0; i < changes; ++i) change(text);
   if (text.size() > longest_input) text.resize(longest_input);
   return text;

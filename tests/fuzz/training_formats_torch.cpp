@@ -1,5 +1,6 @@
 // What the running half reads: token files, text, tokenizers, weights, checkpoints, metrics to go on with, and the launcher's
 // environment.
+#include <algorithm>
 #include <sstream>
 
 #include <ATen/ATen.h>
@@ -59,7 +60,8 @@ void read_tokens() {
 std::vector<Format> token_formats() {
   const std::string prefix = (scratch_folder() / "tokens").string();
   TokenWriter writer(prefix, TokenType::uint16);
-  for (const std::vector<std::int32_t>& document : {std::vector<std::int32_t>{1, 2, 3}, {}, {7, 8, 999}}) writer.add_document(document);
+  const std::vector<std::vector<std::int32_t>> documents = {{1, 2, 3}, {}, {7, 8, 999}};
+  for (const auto& document : documents) writer.add_document(document);
   writer.finish();
   write_meta(prefix, {.tokenizer = "byte", .vocab_size = 1000, .eos = 1, .num_documents = 3, .num_tokens = 6, .max_token = 999, .bin_bytes = 12, .sources = {"a"}});
   return {with_file("token_idx", prefix + ".idx", {"MMIDIDX"}, read_tokens), with_file("token_bin", prefix + ".bin", {}, read_tokens),
@@ -104,9 +106,9 @@ void read_checkpoint(const fs::path& folder) {
 
 void read_hf(const fs::path& folder) {
   const auto weights = open_weights(folder);
-  const auto all = model::parameters(weights->model());
-  TRIREME_CHECK(all.size() < 100'000, "a fuzzed model of {} parameters", all.size());
-  for (const model::ParameterSpec& p : all) weights->read(p);
+  const model::ModelSpec& m = weights->model();
+  if (std::int64_t{m.num_layers} * (m.moe.num_experts + 1) > 1000) return;  // the list of its parameters would be long
+  for (const model::ParameterSpec& p : model::parameters(m)) weights->read(p);
 }
 
 std::vector<Format> weight_formats() {
@@ -145,8 +147,7 @@ void read_launch_env(const std::string& text) {
   for (std::string line; std::getline(lines, line);)
     if (const auto equals = line.find('='); equals != std::string::npos) environment[line.substr(0, equals)] = line.substr(equals + 1);
   const comm::LaunchEnv e = comm::parse_launch_env(environment);
-  TRIREME_CHECK(e.world >= 1 && e.rank >= 0 && e.rank < e.world && e.local_rank >= 0 && e.local_rank < e.local_world && e.local_world <= e.world,
-                "rank {} of {}, local {} of {}", e.rank, e.world, e.local_rank, e.local_world);
+  TRIREME_CHECK(e.world >= 1 && e.rank >= 0 && e.rank < e.world, "rank {} of {}", e.rank, e.world);
 }
 
 }  // namespace
@@ -168,21 +169,15 @@ std::vector<Format> training_formats() {
                          MetricsLog(file, 1);
                          read_metrics(file);
                        }));
-  const fs::path sample = scratch_folder() / "sample.txt", piece_model = scratch_folder() / "pieces.model";
-  std::string words;
-  for (int i = 0; i < 400; ++i) words += "word" + std::to_string(i * 7919 % 613) + (i % 9 == 8 ? "\n" : " ");
-  write_file(sample, words);
-  try {
-    train_sentencepiece({.inputs = {sample}, .model = piece_model, .vocab_size = 320});
-    out.push_back(with_file("sentencepiece", piece_model, {}, [piece_model] {
-      const auto tokenizer = sentencepiece_tokenizer(piece_model);
-      std::vector<std::int32_t> tokens;
-      tokenizer->encode("word1 and Größe \xff", tokens);
-      for (const std::int32_t token : tokens) TRIREME_CHECK(token >= 0 && token < tokenizer->vocab_size(), "token {}", token);
-      tokenizer->decode(tokens);
-    }));
-  } catch (const ConfigError&) {  // a build without SentencePiece
-  }
+  out.push_back(format("sentencepiece", {}, {}, [](const std::string& model) {
+    const fs::path file = scratch_folder() / "pieces.model";
+    write_file(file, model);
+    const auto tokenizer = sentencepiece_tokenizer(file);
+    std::vector<std::int32_t> tokens;
+    tokenizer->encode("word and Größe \n", tokens);
+    for (const std::int32_t token : tokens) TRIREME_CHECK(token >= 0 && token < tokenizer->vocab_size(), "token {}", token);
+    tokenizer->decode(tokens);
+  }));
   return out;
 }
 

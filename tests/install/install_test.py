@@ -38,7 +38,7 @@ class Install(unittest.TestCase):
         run_file = prefix / "share/trireme/configs/runs/quickstart.toml"
         platform = prefix / "share/trireme/configs/platforms/laptop.toml"
         out = json.loads(self.trireme("plan", run_file, "--ranks", "4", "--platform", platform, "--json"))
-        return out["prediction"]["step_s"] if "prediction" in out else out["step_s"]
+        return out["step_s"]
 
     def test_the_program_finds_its_libraries_and_configs(self):
         declared = (source / "CMakeLists.txt").read_text().split("project(trireme VERSION ")[1].split()[0]
@@ -47,7 +47,7 @@ class Install(unittest.TestCase):
         installed = sorted(p.stem for p in (prefix / "share/trireme/configs/models").glob("*.toml"))
         self.assertEqual(installed, names)
         # By name: found beside the installed program, from a folder that has no configs.
-        self.assertIn("deepseek_v3", self.trireme("model", "deepseek_v3", "--json"))
+        self.assertEqual(json.loads(self.trireme("model", "deepseek_v3", "--json"))["name"], "DeepSeek-V3")
         self.assertGreater(self.step_of_the_program(), 0)
 
     def test_the_planning_half_is_a_package(self):
