@@ -411,6 +411,29 @@ TEST_F(Checkpoint, NamesTheModelKeyThatDiffers) {
                "the run's model has 8");
 }
 
+// Whatever gives other outputs for the same weights: one key of each part, and all that differ are told.
+TEST_F(Checkpoint, NamesEveryModelKeyThatChangesTheFunction) {
+  const CheckpointReader reader(save_small(1));
+  const auto message = [&](const std::function<void(model::ModelSpec&)>& change) {
+    model::ModelSpec other = small_model();
+    change(other);
+    try {
+      reader.check_model(other);
+    } catch (const ConfigError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(message([](auto&) {}), "no error");
+  EXPECT_THAT(message([](auto& m) { m.moe.router.group_by_maximum = true; }), HasSubstr("model.moe.router.group_by_maximum"));
+  EXPECT_THAT(message([](auto& m) { m.moe.router.scores_input = true; }), HasSubstr("model.moe.router.scores_input"));
+  EXPECT_THAT(message([](auto& m) { m.activation = model::Activation::gelu; }), HasSubstr("model.activation"));
+  EXPECT_THAT(message([](auto& m) { m.attention.window = 4; }), HasSubstr("model.attention.window"));
+  EXPECT_THAT(message([](auto& m) { m.attention.rope_fraction = 0.5; }), HasSubstr("model.attention.rope_fraction"));
+  const std::string both = message([](auto& m) { m.moe.router.scale = 2.5, m.norm_eps = 1e-5; });
+  EXPECT_THAT(both, HasSubstr("model.norm_eps = 1e-06: the run's model has 1e-05 (also model.moe.router.scale = 1 against 2.5)"));
+}
+
 TEST_F(Checkpoint, OpenWeightsTakesAFolderOfCheckpoints) {
   save_small(1);
   save_small(2);

@@ -62,6 +62,21 @@ TEST(StepMetrics, JsonHasTheNamesThatWePromise) {
   EXPECT_EQ(to_json(evaluated).at("eval_loss"), 4.7);
 }
 
+TEST(StepMetrics, DataSetsAreObjectsByName) {
+  StepMetrics m = example(4);
+  m.eval_loss = 3.5;
+  m.tokens_by_set = {{"code", 256}, {"text", 768}};
+  m.eval_loss_by_set = {{"code", 2.5}, {"text", std::nan("")}};
+  const auto json = nlohmann::json::parse(to_json(m).dump());
+  EXPECT_EQ(json.at("tokens_by_set"), (nlohmann::json{{"code", 256}, {"text", 768}}));
+  EXPECT_EQ(json.at("eval_loss_by_set"), (nlohmann::json{{"code", 2.5}, {"text", nullptr}}));
+  const StepMetrics back = step_metrics_from_json(json);
+  EXPECT_EQ(back.tokens_by_set, m.tokens_by_set);
+  EXPECT_TRUE(std::isnan(back.eval_loss_by_set.at("text")));
+  m.eval_loss_by_set["text"] = 4.5;
+  EXPECT_THAT(ConsoleProgress(10).line(m), ::testing::HasSubstr("eval 3.5000 [code 2.5000, text 4.5000]"));
+}
+
 TEST(StepMetrics, ANumberThatIsNotFiniteIsNull) {
   StepMetrics m = example(1);
   m.loss = std::nan("");
