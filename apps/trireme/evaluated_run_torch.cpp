@@ -29,17 +29,30 @@ std::optional<fs::path> run_file_above(const fs::path& checkpoint) {
   return fs::exists(file) ? std::optional(file) : std::nullopt;
 }
 
-fs::path checkpoint_of(const fs::path& folder, std::int64_t step) {
+std::int64_t positive_of(const char* option, const std::string& text, const char* word) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value <= 0)
+    throw ConfigError({.key = option, .value = text, .allowed = fmt::format("must be a number of at least 1, or \"{}\"", word)});
+  return value;
+}
+
+fs::path checkpoint_of(const fs::path& folder, const std::string& step) {
   const auto all = train::list_checkpoints(folder);
   if (all.empty()) throw ConfigError({.file = folder.string(), .allowed = "holds no complete checkpoint to evaluate"});
-  if (step == 0) return all.back().path;
-  const auto found = std::ranges::find(all, step, &train::CheckpointInfo::step);
+  if (step.empty()) return all.back().path;
+  if (step == "best") {
+    if (const auto best = train::best_checkpoint(folder)) return best->info.path;
+    throw ConfigError({.key = "--step", .value = step,
+                       .allowed = fmt::format("{} holds no checkpoint of a step that was evaluated", folder.string())});
+  }
+  const auto found = std::ranges::find(all, positive_of("--step", step, "best"), &train::CheckpointInfo::step);
   if (found != all.end()) return found->path;
   std::vector<std::int64_t> steps;
   for (const auto& c : all) steps.push_back(c.step);
   throw ConfigError(
       {.key = "--step",
-       .value = fmt::format("{}", step),
+       .value = step,
        .allowed = fmt::format("{} has checkpoints of the steps {}", folder.string(), fmt::join(steps, ", "))});
 }
 
@@ -52,9 +65,9 @@ Source find_source(const EvaluateOptions& o) {
          .allowed = "there is no such file or folder: a run's folder or file, a checkpoint or a Hugging Face folder "
                     "is needed"});
   const auto without_step = [&](Source found) {
-    if (o.step > 0)
+    if (!o.step.empty())
       throw ConfigError({.key = "--step",
-                         .value = fmt::format("{}", o.step),
+                         .value = o.step,
                          .allowed = "chooses among a run's checkpoints, and SOURCE is not a run"});
     return found;
   };
@@ -113,12 +126,7 @@ std::vector<plan::DataSet> sets_of(const std::vector<std::string>& data) {
 }
 
 std::int64_t sequences_of(const std::string& text) {
-  if (text == "all") return plan::all_sequences;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value <= 0)
-    throw ConfigError({.key = "--sequences", .value = text, .allowed = "must be a number of at least 1, or \"all\""});
-  return value;
+  return text == "all" ? plan::all_sequences : positive_of("--sequences", text, "all");
 }
 
 // Without a run: the model alone, on one rank or as many data ranks as are asked for.

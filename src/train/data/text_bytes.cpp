@@ -1,10 +1,9 @@
 #include "train/data/text_bytes.h"
 
-#include <filesystem>
 #include <vector>
 
 #include "base/errors.h"
-#include "train/data/dataset_meta.h"
+#include "train/data/dataset_tokenizer.h"
 
 namespace trireme::train {
 namespace {
@@ -47,15 +46,11 @@ TargetCount count_targets(const SequenceSource& source, const Tokenizer* tokeniz
 
 std::unique_ptr<Tokenizer> known_tokenizer(const std::string& prefix) {
   try {
-    const auto meta = read_meta(prefix);
-    if (!meta) return nullptr;
-    if (meta->tokenizer == "byte") return byte_tokenizer();
-    if (meta->tokenizer == "sentencepiece" && !meta->tokenizer_file.empty())
-      return sentencepiece_tokenizer(std::filesystem::path(prefix).parent_path() / meta->tokenizer_file);
+    return tokenizer_of_dataset(prefix);
   } catch (const ConfigError&) {
     // The loss needs no tokenizer: only its bits per byte stay unknown.
+    return nullptr;
   }
-  return nullptr;
 }
 
 }  // namespace trireme::train
