@@ -2,25 +2,40 @@
 #include "trireme/evaluate_rank.h"
 #include "trireme/launch.h"
 #include "trireme/positive_number.h"
+#include "trireme/rank_process.h"
 
 namespace trireme::apps {
 namespace {
 
+// A rank among those that a launcher has started: bad input is told once.
+int be_a_rank(const EvaluateOptions& o, const comm::LaunchEnv& env, const Context& context) {
+  std::optional<EvaluatedRun> evaluated;
+  try {
+    evaluated = evaluated_run(o, env.world);
+    check_evaluation(*evaluated);
+  } catch (const ConfigError& error) {
+    if (env.world == 1) throw;
+    return refuse(error, env);
+  }
+  return evaluate_rank(*evaluated, o.json, env, context);
+}
+
 void run(const EvaluateOptions& o, Context& context) {
-  const comm::LaunchEnv env = comm::parse_launch_env(context.environment);
-  const bool launched = env.source != comm::LaunchSource::single;
-  if (launched && o.ranks > 0 && o.ranks != env.world)
-    throw ConfigError({.key = "--ranks",
-                       .value = std::to_string(o.ranks),
-                       .allowed = fmt::format("{} has started {} ranks", comm::name_of(env.source), env.world)});
-  const EvaluatedRun evaluated = evaluated_run(o, launched ? env.world : 0);
+  const comm::LaunchEnv env = find_place(context);
+  if (comm::ranks_to_start(env, o.ranks, 1) == 0) {
+    wait_asleep(context);
+    context.exit_code = be_a_rank(o, env, context);
+    return;
+  }
+  const EvaluatedRun evaluated = evaluated_run(o, 0);
   check_evaluation(evaluated);
-  if (launched || evaluated.ranks == 1) {
+  if (evaluated.ranks == 1) {
+    wait_asleep(context);
     context.exit_code = evaluate_rank(evaluated, o.json, env, context);
     return;
   }
   const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(evaluated.run.timeout_s * 1e3));
-  context.exit_code = launch_local(evaluated.ranks, context, timeout);
+  context.exit_code = launch_local({.ranks = evaluated.ranks, .timeout = timeout}, context);
 }
 
 }  // namespace

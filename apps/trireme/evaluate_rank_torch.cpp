@@ -5,6 +5,9 @@
 
 #include "base/errors.h"
 #include "base/log.h"
+#include "comm/connect_store.h"
+#include "comm/error_text.h"
+#include "comm/exit_codes.h"
 #include "comm/group.h"
 #include "comm/liveness.h"
 #include "model/untrainable.h"
@@ -63,28 +66,33 @@ void check_evaluation(const EvaluatedRun& evaluated) {
   open_sets(run);
 }
 
-int evaluate_rank(const EvaluatedRun& evaluated, bool json, const comm::LaunchEnv& env, const Context& context) {
+int evaluate_rank(const EvaluatedRun& evaluated, bool json, const comm::LaunchEnv& launched_as, const Context& context) {
   const plan::RunSpec& run = evaluated.run;
+  comm::LaunchEnv env = launched_as;
   set_up_log({.rank = env.world > 1 ? env.rank : -1});
-  catch_stop_signals();
-  if (env.local_world > 1) parallel::use_batch_scheduling();
-  at::set_num_threads(threads_of_rank(run, env, context));
+  catch_stop_signals({.says_so = env.rank == 0, .second_kills = env.world == 1 && env.source != comm::LaunchSource::trireme});
+  stop_comes_after("this pass of the evaluation");
   nn::install_counting_allocator();
   const plan::Mesh mesh = plan::resolve_mesh(run, env.world);
   const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(run.timeout_s * 1e3));
 
-  const auto store = comm::connect_store(env, timeout);
+  const auto own_store = comm::connect_store(env, timeout);
   std::unique_ptr<comm::Communicator> communicator;
   std::atomic<comm::Communicator*> to_abort{nullptr};
   std::unique_ptr<comm::Liveness> liveness;
   if (env.world > 1)
     liveness = std::make_unique<comm::Liveness>(
-        store, comm::Liveness::Options{.rank = env.rank, .world = env.world, .timeout = timeout},
+        own_store,
+        comm::Liveness::Options{.rank = env.rank, .world = env.world, .timeout = timeout, .server = comm::server_of(env)},
         [&to_abort](const comm::DeadRank&) {
           if (comm::Communicator* c = to_abort.load()) c->abort();
         });
+  const auto store = comm::watched(own_store, [&liveness] { return liveness ? liveness->in_vain() : std::string(); });
   std::optional<train::EvaluationResult> result;
   try {
+    if (!env.local_known) env = comm::with_local_ranks(env, store);
+    if (env.local_world > 1) parallel::use_batch_scheduling();
+    at::set_num_threads(threads_of_rank(run, env, context));
     communicator = std::make_unique<comm::Communicator>(
         store, comm::CommunicatorOptions{
                    .rank = env.rank,
@@ -99,13 +107,13 @@ int evaluate_rank(const EvaluatedRun& evaluated, bool json, const comm::LaunchEn
   } catch (const RuntimeFailure& error) {
     if (!liveness) throw;
     // One rank's death ends all: one of them says so.
-    liveness->fail(error.what());
+    liveness->fail(error.what(), error.detail().group.empty() ? error.detail().rank : -1);
     const bool tells = liveness->tells();
     if (env.serves_store) liveness->wait_until_told(std::min(timeout, liveness->patience()));
     if (tells) throw;
     return exit_runtime_failure;
   } catch (const std::exception& error) {
-    if (liveness) liveness->fail(error.what());
+    if (liveness) liveness->fail(comm::error_text(error));
     throw;
   }
   to_abort = nullptr;

@@ -4,6 +4,7 @@
 #include "nn/single_device.h"
 #include "trireme/commands.h"
 #include "trireme/generate_texts.h"
+#include "trireme/launch.h"
 #include "trireme/positive_number.h"
 
 namespace trireme::apps {
@@ -15,6 +16,7 @@ void run(const GenerateCall& call, Context& context) {
     context.exit_code = generate_on_ranks(call, context);
     return;
   }
+  wait_asleep(context);
   if (call.threads > 0) at::set_num_threads(call.threads);
   const OpenModel model = open_model(call);
   const TextPlan texts = plan_texts(call, model);

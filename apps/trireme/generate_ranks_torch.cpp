@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "base/log.h"
+#include "comm/connect_store.h"
 #include "comm/launch_env.h"
 #include "comm/liveness.h"
 #include "parallel/thread_policy.h"
@@ -90,13 +91,14 @@ int launch(GenerateCall call, const OpenModel& model, int ranks, const Context& 
     else
       of_ranks.arguments.push_back("--prompt=" + text);
   }
-  return launch_local(ranks, of_ranks, timeout);
+  return launch_local({.ranks = ranks, .timeout = timeout}, of_ranks);
 }
 
 }  // namespace
 
 int generate_on_ranks(const GenerateCall& call, const Context& context) {
-  const comm::LaunchEnv env = comm::parse_launch_env(context.environment);
+  comm::LaunchEnv env = find_place(context);
+  if (env.source != comm::LaunchSource::single) wait_asleep(context);
   const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(call.timeout_s * 1e3));
   const OpenModel model = open_model(call);
   const plan::Mesh mesh = train::generation_mesh(model.spec(), call.pp, call.ep);
@@ -106,17 +108,20 @@ int generate_on_ranks(const GenerateCall& call, const Context& context) {
                        .value = fmt::format("{} x --ep {}", call.pp, call.ep),
                        .allowed = fmt::format("{} ranks, which {} has started", env.world, comm::name_of(env.source))});
   set_up_log({.rank = env.rank});
-  if (env.local_world > 1) parallel::use_batch_scheduling();
-  at::set_num_threads(call.threads > 0
-                          ? call.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / env.local_world));
-  const auto store = comm::connect_store(env, timeout);
+  const auto own_store = comm::connect_store(env, timeout);
   std::unique_ptr<comm::Communicator> communicator;  // outlives the liveness, which ends its operations
   std::atomic<comm::Communicator*> to_abort{nullptr};
-  comm::Liveness liveness(store, {.rank = env.rank, .world = env.world}, [&to_abort](const comm::DeadRank&) {
-    if (comm::Communicator* c = to_abort.load()) c->abort();
-  });
+  comm::Liveness liveness(own_store, {.rank = env.rank, .world = env.world, .server = comm::server_of(env)},
+                          [&to_abort](const comm::DeadRank&) {
+                            if (comm::Communicator* c = to_abort.load()) c->abort();
+                          });
+  const auto store = comm::watched(own_store, [&liveness] { return liveness.in_vain(); });
   try {
+    if (!env.local_known) env = comm::with_local_ranks(env, store);
+    if (env.local_world > 1) parallel::use_batch_scheduling();
+    at::set_num_threads(call.threads > 0
+                            ? call.threads
+                            : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / env.local_world));
     communicator =
         std::make_unique<comm::Communicator>(store, comm::CommunicatorOptions{.rank = env.rank,
                                                                               .mesh = mesh,

@@ -85,10 +85,8 @@ TEST(TokenText, TheWholeIsThatOfAllTokens) {
 // Decodes "_x" pieces with a space where it is not the first, as SentencePiece does with a dummy prefix.
 class Words final : public Tokenizer {
  public:
-  std::string name() const override { return "words"; }
-  std::int64_t vocab_size() const override { return 3; }
-  SpecialTokens special() const override { return {}; }
-  void encode(std::string_view, std::vector<std::int32_t>&) const override {}
+  Words() : Tokenizer({.name = "words", .vocab_size = 3}) {}
+  std::vector<Encoding> encode_batch(std::span<const std::string_view>, bool) const override { return {}; }
   std::string decode(const std::vector<std::int32_t>& tokens) const override {
     std::string out;
     for (const std::int32_t token : tokens)

@@ -10,7 +10,7 @@
 #include "base/errors.h"
 #include "plan/run_spec.h"
 #include "train/checkpoint/checkpoint_folder.h"
-#include "train/data/dataset_meta.h"
+#include "train/data/dataset_tokenizer.h"
 #include "train/data/token_file.h"
 
 namespace trireme::train {
@@ -37,15 +37,6 @@ void read_end_tokens(const fs::path& file, std::vector<std::int32_t>& out) {
   const nlohmann::json ids = config.value("eos_token_id", nlohmann::json());
   for (const nlohmann::json& id : ids.is_array() ? ids : nlohmann::json::array({ids}))
     if (id.is_number_integer()) out.push_back(id.get<std::int32_t>());
-}
-
-std::unique_ptr<Tokenizer> tokenizer_by_meta(const std::string& prefix) {
-  const auto meta = read_meta(prefix);
-  if (!meta)
-    throw ConfigError({.file = prefix + ".meta.json",
-                       .allowed = "not there, or of another data set: name the tokenizer with --tokenizer"});
-  if (meta->tokenizer_file.empty()) return make_tokenizer(meta->tokenizer);
-  return make_tokenizer((fs::path(prefix).parent_path() / meta->tokenizer_file).string());
 }
 
 // The one whose state has the lowest evaluation loss, the earlier of equals.
@@ -172,7 +163,7 @@ PromptTokens find_tokenizer(const TrainedModel& trained, const model::ModelSpec&
   PromptTokens out;
   bool begins = false;
   const auto from_data = [&](const std::string& prefix) {
-    out.tokenizer = tokenizer_by_meta(prefix);
+    out.tokenizer = tokenizer_of_dataset(prefix);
     out.from = prefix;
     begins = data_begins_with(prefix, out.tokenizer->special().bos);
   };
