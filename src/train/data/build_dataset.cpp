@@ -154,13 +154,20 @@ DataBuildResult build_dataset(const DataBuildOptions& options, const ShowProgres
   const std::string skipped = result.skipped.count > 0 ? fmt::format(", {} bad ones were skipped (the first: {})",
                                                                      result.skipped.count, result.skipped.first[0])
                                                        : "";
+  if (num_documents == 0)
+    throw ConfigError({.key = "inputs",
+                       .allowed = fmt::format("leaves no document for training: none was found{} (--documents says how a text is cut)",
+                                              skipped)});
+  // With a share of 5 / n, that none of n documents is chosen has a probability of 0.7 %.
   if (train.num_documents() == 0 || (valid && valid->num_documents() == 0))
     throw ConfigError(
-        {.key = num_documents == 0 ? "inputs" : "--valid-fraction",
-         .value = num_documents == 0 ? "" : fmt::format("{}", options.valid_fraction),
-         .allowed = fmt::format("leaves no document for {}: {} documents were found{} (--documents says how "
-                                "a text is cut)",
-                                train.num_documents() == 0 ? "training" : "validation", num_documents, skipped)});
+        {.key = "--valid-fraction",
+         .value = fmt::format("{}", options.valid_fraction),
+         .allowed = fmt::format(
+             "leaves no document for {}: {} documents were found{} ({}--documents says how a text is cut)",
+             train.num_documents() == 0 ? "training" : "validation", num_documents, skipped,
+             num_documents >= 10 ? fmt::format("--valid-fraction {:.2g} would do, 0 leaves validation out; ", std::min(0.5, 5.0 / static_cast<double>(num_documents)))
+                                 : std::string("0 leaves validation out; "))});
   if (with_weights && train.sum_of_weights() == 0)
     throw ConfigError({.key = "inputs", .allowed = "every training token weighs 0: nothing would be learned"});
 
