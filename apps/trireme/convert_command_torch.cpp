@@ -84,7 +84,7 @@ void run(const Options& o) {
   options.max_shard_bytes = static_cast<std::int64_t>(o.shard_GB * 1e9);
   std::optional<train::HfTokenizer> tokenizer;
   if (!o.tokenizer.empty()) tokenizer = train::tokenizer_named(o.tokenizer);
-  train::WeightChoice choice{.best = o.best, .key = "SOURCE"};
+  train::CheckpointChoice choice{.best = o.best, .key = "SOURCE"};
   if (o.step >= 0) choice.step = o.step;
   const fs::path folder = train::find_weights(o.source, choice);
   if (fs::exists(o.to_hf) && fs::equivalent(folder, o.to_hf))

@@ -13,7 +13,8 @@ struct EvaluateOptions {
   std::vector<std::string> data;     // PREFIX or PREFIX=NAME
   std::string sequences = "all";     // of each set: a number, or "all"
   std::vector<std::string> set;      // overrides of the run's keys
-  std::string step;                  // of a run's checkpoint: a number, or "best"; empty: the newest
+  std::int64_t step = 0;             // of a run's checkpoint; 0: the newest, or with `best` the one with the lowest evaluation loss
+  bool best = false;
   std::int64_t sequence_length = 0;  // 0: the run's, else 1,024
   std::int64_t micro_batch = 0;      // sequences that a rank computes at once; 0: the run's, else 1
   int ranks = 0;                     // 0: as the run's layout says, else 1

@@ -29,33 +29,6 @@ std::optional<fs::path> run_file_above(const fs::path& checkpoint) {
   return fs::exists(file) ? std::optional(file) : std::nullopt;
 }
 
-std::int64_t positive_of(const char* option, const std::string& text, const char* word) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value <= 0)
-    throw ConfigError({.key = option, .value = text, .allowed = fmt::format("must be a number of at least 1, or \"{}\"", word)});
-  return value;
-}
-
-fs::path checkpoint_of(const fs::path& folder, const std::string& step) {
-  const auto all = train::list_checkpoints(folder);
-  if (all.empty()) throw ConfigError({.file = folder.string(), .allowed = "holds no complete checkpoint to evaluate"});
-  if (step.empty()) return all.back().path;
-  if (step == "best") {
-    if (const auto best = train::best_checkpoint(folder)) return best->info.path;
-    throw ConfigError({.key = "--step", .value = step,
-                       .allowed = fmt::format("{} holds no checkpoint of a step that was evaluated", folder.string())});
-  }
-  const auto found = std::ranges::find(all, positive_of("--step", step, "best"), &train::CheckpointInfo::step);
-  if (found != all.end()) return found->path;
-  std::vector<std::int64_t> steps;
-  for (const auto& c : all) steps.push_back(c.step);
-  throw ConfigError(
-      {.key = "--step",
-       .value = step,
-       .allowed = fmt::format("{} has checkpoints of the steps {}", folder.string(), fmt::join(steps, ", "))});
-}
-
 Source find_source(const EvaluateOptions& o) {
   const fs::path path = o.source;
   if (!fs::exists(path))
@@ -64,23 +37,26 @@ Source find_source(const EvaluateOptions& o) {
          .value = o.source,
          .allowed = "there is no such file or folder: a run's folder or file, a checkpoint or a Hugging Face folder "
                     "is needed"});
+  train::CheckpointChoice choice{.best = o.best, .key = "SOURCE"};
+  if (o.step > 0) choice.step = o.step;
+  const auto chosen = [&](const fs::path& folder) { return train::choose_checkpoint(folder, choice, o.source).path; };
   const auto without_step = [&](Source found) {
-    if (!o.step.empty())
-      throw ConfigError({.key = "--step",
-                         .value = o.step,
+    if (o.step > 0 || o.best)
+      throw ConfigError({.key = o.best ? "--best" : "--step",
+                         .value = o.best ? "" : fmt::format("{}", o),
                          .allowed = "chooses among a run's checkpoints, and SOURCE is not a run"});
     return found;
   };
   if (fs::exists(path / train::index_file)) return without_step({.run_file = run_file_above(path), .weights = path});
   if (fs::exists(path / "config.json")) return without_step({.weights = path});
   if (fs::exists(path / "run.toml"))
-    return {.run_file = path / "run.toml", .is_run = true, .weights = checkpoint_of(path / "checkpoints", o.step)};
+    return {.run_file = path / "run.toml", .is_run = true, .weights = chosen(path / "checkpoints")};
   if (fs::is_regular_file(path)) {
     const plan::RunSpec run = plan::load_run(path, o.set);
-    return {.run_file = path, .is_run = true, .weights = checkpoint_of(run.folder / "checkpoints", o.step)};
+    return {.run_file = path, .is_run = true, .weights = chosen(run.folder / "checkpoints")};
   }
   if (!train::list_checkpoints(path).empty()) {
-    const fs::path checkpoint = checkpoint_of(path, o.step);
+    const fs::path checkpoint = chosen(path);
     return {.run_file = run_file_above(checkpoint), .weights = checkpoint};
   }
   throw ConfigError(
@@ -126,7 +102,12 @@ std::vector<plan::DataSet> sets_of(const std::vector<std::string>& data) {
 }
 
 std::int64_t sequences_of(const std::string& text) {
-  return text == "all" ? plan::all_sequences : positive_of("--sequences", text, "all");
+  if (text == "all") return plan::all_sequences;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value <= 0)
+    throw ConfigError({.key = "--sequences", .value = text, .allowed = "must be a number of at least 1, or \"all\""});
+  return value;
 }
 
 // Without a run: the model alone, on one rank or as many data ranks as are asked for.

@@ -32,6 +32,7 @@ void run(const GenerateCall& call, Context& context) {
 void add_generate_command(CLI::App& app, Context& context) {
   auto call = std::make_shared<GenerateCall>();
   GenerateCall& o = *call;
+  o.checkpoint.key = "SOURCE";
   CLI::App* c = app.add_subcommand("generate", "Continue prompts with a trained model");
   c->add_option("source", o.source,
                 "A run's folder or RUN.toml, a checkpoint, a folder of them, or a Hugging Face folder")

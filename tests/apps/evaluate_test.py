@@ -168,7 +168,7 @@ class Evaluate(Case):
         self.assertIn("is neither a run's folder", self.refused("evaluate", "data", "--data", "data/text_valid"))
         self.assertIn("holds no complete checkpoint", self.refused("evaluate", "run.toml"))
         self.train()
-        self.assertIn("checkpoints of the steps 4, 8", self.refused("evaluate", "out", "--step", 5))
+        self.assertIn("has no checkpoint of step 5; it has 4, 8", self.refused("evaluate", "out", "--step", 5))
         self.assertIn("chooses among a run's checkpoints", self.refused("evaluate", "out/checkpoints/step-00000008", "--step", 4))
         self.assertIn("--sequences = few", self.refused("evaluate", "out", "--sequences", "few"))
         self.assertIn("--sequences = 0", self.refused("evaluate", "out", "--sequences", "0"))

@@ -95,7 +95,7 @@ class Generate(Case):
         before = self.must("generate", "out_text_train", *at, "--step", 3)
         self.assertIn(b"step 3", before.stderr)
         self.assertIn("3, 6", self.refused("out_text_train", *at, "--step", 4))
-        self.assertIn("knows its evaluation loss", self.refused("out_random", "--prompt-ids", "1", "--best"))
+        self.assertIn("was evaluated", self.refused("out_random", "--prompt-ids", "1", "--best"))
         self.assertIn("one checkpoint", self.refused("out_text_train/checkpoints/step-00000006", *at, "--step", 3))
 
     def test_the_seed_decides(self):

@@ -286,7 +286,7 @@ TEST_F(HfExport, FindsTheWeightsThatAPathMeans) {
   EXPECT_EQ(find_weights(folder / checkpoint_name(1)), folder / checkpoint_name(1));
   EXPECT_EQ(find_weights(run, {.step = 2}), folder / checkpoint_name(2));
   EXPECT_EQ(find_weights(run, {.best = true}), folder / checkpoint_name(2));
-  const auto says = [&](const fs::path& path, const WeightChoice& choice) -> std::string {
+  const auto says = [&](const fs::path& path, const CheckpointChoice& choice) -> std::string {
     try {
       find_weights(path, choice);
     } catch (const ConfigError& error) {

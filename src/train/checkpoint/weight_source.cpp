@@ -12,16 +12,9 @@ namespace trireme::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string steps_of(const std::vector<CheckpointInfo>& all) {
-  std::string out;
-  for (const CheckpointInfo& info : all) out += fmt::format("{}{}", out.empty() ? "" : ", ", info.step);
-  return out;
-}
-
 }  // namespace
 
-fs::path find_weights(const fs::path& path, const WeightChoice& choice) {
+fs::path find_weights(const fs::path& path, const CheckpointChoice& choice) {
   const auto fail = [&](std::string what) {
     throw ConfigError({.key = choice.key, .value = path.string(), .allowed = std::move(what)});
   };
@@ -31,18 +24,7 @@ fs::path find_weights(const fs::path& path, const WeightChoice& choice) {
   if (one) return path;
   if (!fs::exists(path)) fail("no such folder");
   for (const fs::path& folder : {path, path / "checkpoints"}) {
-    const std::vector<CheckpointInfo> all = list_checkpoints(folder);
-    if (all.empty()) continue;
-    if (choice.best) {
-      const auto best = best_checkpoint(folder);
-      if (!best) fail(fmt::format("none of its checkpoints (steps {}) was evaluated: train.eval_every must divide "
-                                  "checkpoint.every", steps_of(all)));
-      return best->info.path;
-    }
-    if (!choice.step) return all.back().path;
-    for (const CheckpointInfo& info : all)
-      if (info.step == *choice.step) return info.path;
-    fail(fmt::format("has no checkpoint of step {}; it has {}", *choice.step, steps_of(all)));
+    if (!list_checkpoints(folder).empty()) return choose_checkpoint(folder, choice, path.string()).path;
   }
   if (fs::exists(path / "plan.json") || fs::exists(path / "run.toml")) fail("is the folder of a run that has no complete checkpoint yet");
   fail("holds no weights: expected a checkpoint (with index.json), a folder of checkpoints, a run's folder, or a Hugging Face "
@@ -50,7 +32,7 @@ fs::path find_weights(const fs::path& path, const WeightChoice& choice) {
   return {};
 }
 
-std::unique_ptr<WeightSource> open_weights(const fs::path& path, const WeightChoice& choice) {
+std::unique_ptr<WeightSource> open_weights(const fs::path& path, const CheckpointChoice& choice) {
   const fs::path found = find_weights(path, choice);
   if (fs::exists(found / index_file)) return std::make_unique<CheckpointReader>(found);
   return std::make_unique<HfFolder>(found);

@@ -11,6 +11,7 @@
 #include "model/model_spec.h"
 #include "model/parameters.h"
 #include "nn/parameter.h"
+#include "train/checkpoint/checkpoint_choice.h"
 
 namespace trireme::train {
 
@@ -29,18 +30,11 @@ class WeightSource {
   virtual at::Tensor selection_bias(int layer) const = 0;
 };
 
-// Which checkpoint of a folder of several.
-struct WeightChoice {
-  std::optional<std::int64_t> step;  // none: the newest
-  bool best = false;                 // the one with the lowest evaluation loss
-  std::string key;                   // of the option or key that named the path, for errors
-};
-
 // The folder of weights that a path means: a checkpoint (holds index.json), a folder of checkpoints, a run's folder (holds
 // checkpoints/), or a Hugging Face folder (holds config.json). ConfigError for anything else, and for a choice that is not
 // there: it names the steps that are.
-std::filesystem::path find_weights(const std::filesystem::path& path, const WeightChoice& choice = {});
-std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path, const WeightChoice& choice = {});
+std::filesystem::path find_weights(const std::filesystem::path& path, const CheckpointChoice& choice = {});
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path, const CheckpointChoice& choice = {});
 
 // Before any rank starts: that the source's model is `model` and that every tensor that it needs is there, of its shape, in
 // files that are whole. ConfigError with the file and the tensor. Reads headers, no data.

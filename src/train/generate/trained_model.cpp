@@ -40,50 +40,6 @@ void read_end_tokens(const fs::path& file, std::vector<std::int32_t>& out) {
 }
 
 // The one whose state has the lowest evaluation loss, the earlier of equals.
-const CheckpointInfo* best_of(const std::vector<CheckpointInfo>& all) {
-  const CheckpointInfo* best = nullptr;
-  double lowest = 0;
-  for (const CheckpointInfo& c : all) {
-    const nlohmann::json state = read_json(c.path / state_file);
-    const nlohmann::json loss = state.is_object() ? state.value("eval_loss", nlohmann::json()) : nlohmann::json();
-    if (!loss.is_number() || (best != nullptr && loss.get<double>() >= lowest)) continue;
-    best = &c;
-    lowest = loss.get<double>();
-  }
-  return best;
-}
-
-// The checkpoint of a folder of them.
-void choose_checkpoint(const fs::path& folder, const fs::path& named, const CheckpointChoice& choice,
-                       TrainedModel& out) {
-  const std::vector<CheckpointInfo> all = list_checkpoints(folder);
-  if (all.empty())
-    throw ConfigError(
-        {.file = named.string(), .allowed = fmt::format("holds no complete checkpoint ({})", folder.string())});
-  const CheckpointInfo* chosen = &all.back();
-  if (choice.best) {
-    chosen = best_of(all);
-    if (chosen == nullptr)
-      throw ConfigError({.file = named.string(),
-                         .key = "--best",
-                         .allowed = "no checkpoint knows its evaluation loss (train.eval_every)"});
-  } else if (choice.step) {
-    std::vector<std::int64_t> steps;
-    chosen = nullptr;
-    for (const CheckpointInfo& c : all) {
-      steps.push_back(c.step);
-      if (c.step == *choice.step) chosen = &c;
-    }
-    if (chosen == nullptr)
-      throw ConfigError(
-          {.key = "--step",
-           .value = fmt::format("{}", *choice.step),
-           .allowed = fmt::format("a step that has a checkpoint in {}: {}", folder.string(), fmt::join(steps, ", "))});
-  }
-  out.weights = chosen->path;
-  out.step = chosen->step;
-}
-
 bool data_begins_with(const std::string& prefix, std::int32_t bos) {
   if (bos < 0 || !fs::exists(prefix + ".idx")) return false;
   const TokenReader reader(prefix, {.file = "", .key = "--data"});
@@ -116,6 +72,10 @@ TrainedModel find_trained_model(const fs::path& path, const CheckpointChoice& ch
                          .key = choice.best ? "--best" : "--step",
                          .allowed = fmt::format("only of a run's checkpoints: this is {}", what)});
   };
+  const auto take = [&](const CheckpointInfo& chosen) {
+    out.weights = chosen.path;
+    out.step = chosen.step;
+  };
   const fs::path whole = fs::absolute(folder).lexically_normal();
   // A run that `trireme train` has begun has its run.toml; a checkpoint knows its run by where it lies.
   fs::path run;
@@ -134,10 +94,10 @@ TrainedModel find_trained_model(const fs::path& path, const CheckpointChoice& ch
         config.is_object() ? config.value("max_position_embeddings", nlohmann::json()) : nlohmann::json();
     if (length.is_number_integer()) out.trained_length = length.get<std::int64_t>();
   } else if (fs::exists(folder / "run.toml")) {
-    choose_checkpoint(folder / "checkpoints", path, choice, out);
+    take(choose_checkpoint(folder / "checkpoints", choice, path.string()));
     run = folder / "run.toml";
   } else {
-    choose_checkpoint(folder, path, choice, out);
+    take(choose_checkpoint(folder, choice, path.string()));
     run = whole.parent_path() / "run.toml";
   }
   if (!run.empty() && fs::exists(run)) read_run(run, out);

@@ -24,12 +24,6 @@ struct TrainedModel {
   std::string data;                      // prefix of the run's first training set; empty: not known
 };
 
-// Which checkpoint of a run.
-struct CheckpointChoice {
-  std::optional<std::int64_t> step;  // none: the newest
-  bool best = false;                 // the one with the lowest evaluation loss
-};
-
 // A run's folder or its RUN.toml, a folder of checkpoints, a checkpoint, or a Hugging Face folder. ConfigError (path,
 // --step,
 // --best) for anything else, with the steps that there are.
