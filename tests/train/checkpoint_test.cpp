@@ -434,12 +434,15 @@ TEST_F(Checkpoint, NamesEveryModelKeyThatChangesTheFunction) {
   EXPECT_THAT(both, HasSubstr("model.norm_eps = 1e-06: the run's model has 1e-05 (also model.moe.router.scale = 1 against 2.5)"));
 }
 
-TEST_F(Checkpoint, OpenWeightsTakesAFolderOfCheckpoints) {
+TEST_F(Checkpoint, OpenWeightsTakesARunsFolderOrItsCheckpoints) {
   save_small(1);
   save_small(2);
   const auto source = open_weights(folder_);
   EXPECT_EQ(dynamic_cast<const CheckpointReader&>(*source).step(), 2);
-  expect_error([&] { open_weights(scratch_.path()); }, "", "checkpoint.initial", "Hugging Face folder");
+  EXPECT_EQ(dynamic_cast<const CheckpointReader&>(*open_weights(folder_.parent_path())).step(), 2);
+  const fs::path empty = folder_.parent_path() / "empty";
+  fs::create_directories(empty);
+  expect_error([&] { open_weights(empty, {.key = "checkpoint.initial"}); }, "", "checkpoint.initial", "Hugging Face folder");
 }
 
 }  // namespace
