@@ -43,7 +43,7 @@ Source find_source(const EvaluateOptions& o) {
   const auto without_step = [&](Source found) {
     if (o.step > 0 || o.best)
       throw ConfigError({.key = o.best ? "--best" : "--step",
-                         .value = o.best ? "" : fmt::format("{}", o),
+                         .value = o.best ? "" : fmt::format("{}", o.step),
                          .allowed = "chooses among a run's checkpoints, and SOURCE is not a run"});
     return found;
   };

@@ -315,8 +315,10 @@ class Transformers(Case):
         (self.folder / "tok").mkdir()
         file = self.folder / "tok" / "tokenizer.json"
         subprocess.run([PYTHON, "-c", code, self.folder / "text.txt", file], check=True)
-        made = subprocess.run([PYTHON, SOURCE / "tools" / "tokenize_hf.py", "--tokenizer", file, "--input", "text.txt", "--out",
-                               "data/text", "--valid-fraction", "0.1"], cwd=self.folder, capture_output=True, text=True)
+        # `trireme data` asks the python3 of the PATH for the package.
+        path = f"{pathlib.Path(PYTHON).parent}:{os.environ['PATH']}"
+        made = subprocess.run([TRIREME, "data", "text.txt", "--tokenizer", file, "--out", "data/text", "--valid-fraction", "0.1"],
+                              cwd=self.folder, capture_output=True, text=True, env={**os.environ, "PATH": path})
         self.assertEqual(made.returncode, 0, made.stderr)
         self.done("train", "run.toml", "--ranks", 1, "--set", "train.steps=2", "--set", "model.vocab_size=300", "--set",
                   "train.eval_sequences=0", "--set", "train.eval_every=0")

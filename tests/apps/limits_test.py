@@ -88,13 +88,15 @@ class Memory(Case):
         self.assertIn("outside of a step", self.ends_out_of_memory(2 * GIB, *self.STATES))
 
     def test_memory_that_ends_in_a_step_names_the_action(self):
-        mapped = 2 * GIB - self.free_under(2 * GIB, *self.ACTIVATIONS)
+        # The plan's peak is 1.7 GiB.
+        mapped = 1.5 * GIB - self.free_under(3 * GIB // 2, *self.ACTIVATIONS)
         self.assertRegex(self.ends_out_of_memory(int(mapped) + 400 * MIB, *self.ACTIVATIONS), r"\[operation (forward|load_batch) .*\]")
 
     def test_a_plan_for_this_host_asks_the_host(self):
         plan = json.loads(self.trireme("plan", self.write_run(), *self.TOO_LARGE, "--json").stdout)
         self.assertFalse(plan["feasible"])
-        total = int(next(line for line in open("/proc/meminfo") if line.startswith("MemTotal")).split()[1]) * 1024
+        meminfo = pathlib.Path("/proc/meminfo").read_text()
+        total = int(re.search(r"MemTotal: *([0-9]+) kB", meminfo)[1]) * 1024
         # At most what the host has, and not the 8 GiB that were a guess for any host.
         shown = plan["reasons"][0].split("their host has ")[1]
         self.assertLessEqual(float(shown.split()[0]) * (GIB if "GiB" in shown else MIB), 1.01 * total)
