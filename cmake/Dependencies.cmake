@@ -34,6 +34,7 @@ if(TRIREME_POISON)
 endif()
 
 add_library(trireme_deps INTERFACE)
+target_compile_features(trireme_deps INTERFACE cxx_std_20)  # of who uses the installed libraries, too
 target_link_libraries(trireme_deps INTERFACE Threads::Threads fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
 target_include_directories(trireme_deps SYSTEM INTERFACE $<BUILD_INTERFACE:${TRIREME_TOMLPLUSPLUS_INCLUDE}>)
 target_compile_definitions(trireme_deps INTERFACE $<BUILD_INTERFACE:TOML_HEADER_ONLY=1>)

@@ -26,7 +26,14 @@ if(NOT TRIREME_TORCH)
   message(FATAL_ERROR "No torch found. Run scripts/setup.sh, or pass -DTRIREME_TORCH=<folder of libtorch >= 2.11>, "
                       "or build the planning half alone with -DTRIREME_WITH_TORCH=OFF.")
 endif()
-set(TRIREME_TORCH ${TRIREME_TORCH} CACHE PATH "Folder of libtorch")
+# pip may build for several environments in one folder: it looks each time.
+if(NOT SKBUILD)
+  set(TRIREME_TORCH ${TRIREME_TORCH} CACHE PATH "Folder of libtorch")
+endif()
+# A build folder may be given another torch: what was found in the last one is not kept.
+foreach(_found LIB_torch LIB_torch_cpu LIB_c10 TORCH_GOMP NCCL_INCLUDE CUDA_INCLUDE)
+  unset(TRIREME_${_found} CACHE)
+endforeach()
 # The libraries by name and not through TorchConfig.cmake: that of a CUDA build wants a whole CUDA toolkit, and no CUDA is
 # compiled here.
 foreach(_name torch torch_cpu c10)

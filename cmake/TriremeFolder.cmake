@@ -1,4 +1,4 @@
-# One library a folder of src/. The table of who may include whom is design.md's; tests/architecture checks it.
+# One library a folder of src/. The table of who may include whom is CONTRIBUTING.md's; tests/architecture checks it.
 include(GNUInstallDirs)
 set(TRIREME_DEPENDS_base)
 set(TRIREME_DEPENDS_model base)

@@ -1,4 +1,5 @@
-// Which Trireme this is.
+// Which build of the program this is: what `trireme --version` prints and a run's run_info.json keeps. It changes with each
+// commit, so it is the program's alone; a library's user has base/version.h.
 #pragma once
 #include <string>
 

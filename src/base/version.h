@@ -1,4 +1,5 @@
-// The version of this build: that of project() in CMakeLists.txt.
+// The version of the libraries, for programs that find them as a package (docs/install.md): that of project() in
+// CMakeLists.txt. `trireme --version` says more: apps/trireme/version.h.
 #pragma once
 #include <string_view>
 
