@@ -50,7 +50,9 @@ void add_evaluate_command(CLI::App& app, Context& context) {
                 "PREFIX or PREFIX=NAME of a .bin/.idx pair; repeatable (default: the run's data.valid)")
       ->allow_extra_args(false);
   c->add_option("--sequences", options->sequences, "Sequences of each set, or \"all\"")->capture_default_str();
-  c->add_option("--step", options->step, "Checkpoint of the run: a step, or \"best\" by its evaluation loss (default: the newest)");
+  CLI::Option* step = c->add_option("--step", options->step,
+                                    "Checkpoint of the run: a step, or \"best\" by its evaluation loss (default: the newest)");
+  c->add_flag_callback("--best", [options] { options->step = "best"; }, "The same as --step best")->excludes(step);
   c->add_option("--sequence-length", options->sequence_length, "Tokens of a sequence (default: the run's, else 1024)")
       ->check(positive_number());
   c->add_option("--micro-batch", options->micro_batch,
