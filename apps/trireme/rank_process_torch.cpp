@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/final_failure.h"
 #include "base/log.h"
 #include "comm/connect_store.h"
 #include "comm/error_text.h"
@@ -222,6 +223,11 @@ int refuse(const ConfigError& error, const comm::LaunchEnv& env) {
   throw error;
 }
 
+int failure_code(const RuntimeFailure& error, const comm::LaunchEnv& env) {
+  const bool is_final = dynamic_cast<const FinalFailure*>(&error) != nullptr;
+  return is_final && env.source == comm::LaunchSource::trireme ? comm::exit_final_failure : exit_runtime_failure;
+}
+
 int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, const Context& context) {
   const plan::RunSpec& run = options.run;
   set_up_log({.rank = launched_as.world > 1 ? launched_as.rank : -1});
@@ -287,6 +293,7 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
         planned.lease->check();
         output->step(m);
       };
+      to.on_place = [&](std::int64_t step) { output->goes_on_behind(step); };
       to.on_message = [&](const std::string& text) { output->message(text); };
     }
     train::TrainOutcome outcome;
@@ -331,7 +338,7 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
     const bool tells = liveness->tells();
     if (env.serves_store) liveness->wait_until_told(std::min(timeout, liveness->patience()));
     if (tells) throw;
-    return exit_runtime_failure;
+    return failure_code(error, env);
   } catch (const std::exception& error) {
     const auto memory = nn::out_of_memory(error);
     if (liveness) liveness->fail(memory.value_or(comm::error_text(error)));

@@ -15,6 +15,8 @@ class RunOutput {
   ~RunOutput();
 
   void message(const std::string& text);
+  // What files of the run say of later steps is taken back with the next one that is told of: those steps are taken again.
+  void goes_on_behind(std::int64_t step);
   void step(const train::StepMetrics& metrics);
   void end(const train::TrainOutcome& outcome);
 

@@ -18,10 +18,10 @@ struct RunOutput::State {
   bool json = false;
   double predicted_peak_bytes = 0;
   train::ConsoleProgress console;
-  // Opened with the first step: only then is it known whether the run was resumed, and from where.
+  std::int64_t behind = 0;  // the step that the run goes on from
+  // Opened with the first step behind it.
   std::unique_ptr<train::MetricsLog> log;
   std::unique_ptr<train::TensorBoardWriter> tensorboard;
-  std::int64_t last_step = -1;
 
   State(const plan::RunSpec& r, bool j) : run(r), json(j), console(r.train.steps) {}
 };
@@ -43,17 +43,18 @@ void RunOutput::message(const std::string& text) {
   std::fflush(stderr);
 }
 
+void RunOutput::goes_on_behind(std::int64_t step) {
+  state_->behind = step;
+  state_->log.reset();
+  state_->tensorboard.reset();
+}
+
 void RunOutput::step(const train::StepMetrics& measured) {
   train::StepMetrics m = measured;
   m.predicted_peak_memory_bytes = state_->predicted_peak_bytes;
-  // Also where the run goes back to a checkpoint: the steps that it takes again replace what stands there.
-  if (!state_->log || m.step <= state_->last_step) {
-    state_->log.reset();
-    state_->log = std::make_unique<train::MetricsLog>(state_->run.folder / "metrics.jsonl", m.step - 1);
-  }
+  if (!state_->log) state_->log = std::make_unique<train::MetricsLog>(state_->run.folder / "metrics.jsonl", state_->behind);
   if (!state_->tensorboard)
-    state_->tensorboard = std::make_unique<train::TensorBoardWriter>(state_->run.folder / "tensorboard", m.step);
-  state_->last_step = m.step;
+    state_->tensorboard = std::make_unique<train::TensorBoardWriter>(state_->run.folder / "tensorboard", state_->behind + 1);
   state_->log->write(m);
   state_->tensorboard->write(m);
   fmt::print("{}\n", state_->json ? train::to_json(m).dump() : state_->console.line(m));

@@ -1,9 +1,13 @@
+#include <cstdio>
+
 #include "base/errors.h"
+#include "base/final_failure.h"
 #include "base/log.h"
 #include "plan/run_warnings.h"
 
 #include <nlohmann/json.hpp>
 #include "train/checkpoint/check_start.h"
+#include "comm/exit_codes.h"
 #include "trireme/launch.h"
 #include "trireme/positive_number.h"
 #include "trireme/rank_process.h"
@@ -57,7 +61,13 @@ int run_in_a_launch(const Options& o, const comm::LaunchEnv& env, const Context&
     return refuse(error, env);
   }
   if (env.rank == 0 && env.source != comm::LaunchSource::trireme) warn(options->run);
-  return run_rank(*options, env, context);
+  try {
+    return run_rank(*options, env, context);
+  } catch (const FinalFailure& failure) {
+    if (env.source != comm::LaunchSource::trireme) throw;
+    std::fprintf(stderr, "trireme: failed: %s\n", failure.what());
+    return comm::exit_final_failure;
+  }
 }
 
 void run(const Options& o, Context& context) {

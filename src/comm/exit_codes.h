@@ -8,5 +8,7 @@ namespace trireme::comm {
 inline constexpr int exit_stopped = 75;
 // Ended at once by a signal, with nothing saved since the last checkpoint: as a shell shows SIGINT.
 inline constexpr int exit_killed_on_request = 130;
+// Only between a rank and the launcher of --ranks, which ends with 3: a FinalFailure, after which no rank is started again.
+inline constexpr int exit_final_failure = 4;
 
 }  // namespace trireme::comm

@@ -69,6 +69,7 @@ class Family {
     std::string failure;  // "rank 1 was the first to fail: ..."; empty: none
     std::string first;    // of it, the first rank alone
     bool may_start_again = false;
+    bool is_final = false;  // another start would end so, too
   };
 
   Family(const LocalLaunch& launch, const BlockedSignals& signals, int attempt, const std::string& token)
@@ -180,11 +181,12 @@ class Family {
     bool bad_input = false;
     for (int i = 0; i < launch_.ranks; ++i) {
       bad_input |= rank(i).exit_code() == exit_bad_input;
+      out.is_final |= rank(i).exit_code() == exit_final_failure;
       if (i != first_->rank) others += fmt::format("{} rank {} {}", others.empty() ? ";" : ",", i, rank(i).reason());
     }
     out.failure = out.first + others;
     out.code = bad_input ? exit_bad_input : first.exit_code() == exit_bug ? exit_bug : exit_runtime_failure;
-    out.may_start_again = !bad_input && stop_signal_ == 0;
+    out.may_start_again = !bad_input && !out.is_final && stop_signal_ == 0;
     return out;
   }
 
@@ -236,7 +238,8 @@ int launch_local(const LocalLaunch& launch) {
       continue;
     }
     if (!ending.failure.empty())
-      say(fmt::format("failed{}{}: {}", count.empty() ? "" : " ", count, ending.failure));
+      say(fmt::format("failed{}{}: {}{}", count.empty() ? "" : " ", count, ending.failure,
+                      ending.is_final && attempt < launch.restarts ? "; not started again: it would end in the same way" : ""));
     else if (!count.empty())
       say(fmt::format("ended {}", count));
     return ending.code;

@@ -17,7 +17,7 @@ struct LocalLaunch {
   // After a rank's death the others have this long to end by themselves; then SIGTERM, and 5 s later SIGKILL.
   std::chrono::milliseconds timeout{60000};
   std::string executable;  // empty: this program
-  // How often all ranks are started again after one has died or failed; not after bad input or a requested stop. They
+  // How often all ranks are started again after one has died or failed; not after bad input, a FinalFailure or a requested stop. They
   // find TRIREME_ATTEMPT = 1, 2, ... and a store of their own. `goes_on` says for a message where from: "from step 40".
   int restarts = 0;
   std::function<std::string()> goes_on;

@@ -77,6 +77,7 @@ std::string RankChild::reason() const {
     case exit_bad_input:
       return "found bad input (exit code 2)";
     case exit_runtime_failure:
+    case exit_final_failure:  // what the program itself ends with then
       return "failed (exit code 3)";
     default:
       return fmt::format("ended with exit code {}", exit_code());

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/final_failure.h"
 #include "base/rng.h"
 #include "comm/liveness.h"
 #include "model/parameters.h"
@@ -277,15 +278,16 @@ void Trainer::State::rewind() {
   take_up(CheckpointReader(checkpoint_folder(run) / checkpoint_name(target)));
   if (options.rank == 0) remove_checkpoints_behind(checkpoint_folder(run), target);
   save_owed = false;
+  if (options.on_place) options.on_place(step);
   message(fmt::format("step {}: {}: the model goes back to step {}, the data of steps {} to {} is left out (rewind {} of {})", bad,
                       judgement.reason, target, target + 1, bad, guard.rewinds(), run.train.loss_spike.max_rewinds));
 }
 
 void Trainer::State::stop(const std::string& reason) {
   checkpoints->finish();  // what was begun before stays
-  throw RuntimeFailure({.rank = options.rank, .operation = fmt::format("step {}", step), .group = "world",
-                        .reason = fmt::format("{}; {}", reason,
-                                              describe_good_checkpoint(checkpoint_folder(run), step - judgement.bad_steps + 1))});
+  throw FinalFailure({.rank = options.rank, .operation = fmt::format("step {}", step), .group = "world",
+                      .reason = fmt::format("{}; {}", reason,
+                                            describe_good_checkpoint(checkpoint_folder(run), step - judgement.bad_steps + 1))});
 }
 
 void Trainer::State::save() {
@@ -300,6 +302,7 @@ void Trainer::State::save() {
 TrainOutcome Trainer::State::train() {
   TrainOutcome outcome;
   if (options.rank == 0 && evaluation) outcome.bigram_loss = bigram = bigram_loss(run);
+  if (options.on_place) options.on_place(step);
   while (step < run.train.steps && !outcome.stopped_early) {
     const auto start = Clock::now();
     const auto note_peak = [&] { highest_peak = std::max(highest_peak, static_cast<double>(nn::peak_tensor_bytes())); };

@@ -44,6 +44,8 @@ struct TrainerOptions {
   std::function<bool()> stop_requested;  // asked once a step; agreed by all ranks in the step's last reduction
   std::function<void(const char*)> stop_comes_after;  // what a stop that is asked for now waits for; a text that stays
   std::function<std::string()> in_vain;  // why no rank may be waited for any more (one is dead); empty: all live
+  // Rank 0 only: behind which step the run goes on, before its first step and where it goes back to a checkpoint.
+  std::function<void(std::int64_t step)> on_place;
   // Rank 0 only: every logged step, and every evaluation (metrics with eval_loss), the bigram baseline once.
   std::function<void(const StepMetrics&)> on_metrics;
   std::function<void(const std::string&)> on_message;  // "resumed from step 40", "saved step 60"

@@ -45,8 +45,9 @@ class Case(unittest.TestCase):
         return subprocess.run([TRIREME, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True,
                               timeout=timeout, env=clean)
 
-    def train(self, *settings, ranks=1, resume=False):
+    def train(self, *settings, ranks=1, resume=False, restarts=0):
         arguments = ["train", "run.toml", "--ranks", ranks, "--json"] + (["--resume"] if resume else [])
+        arguments += ["--restarts", restarts] if restarts else []
         for setting in settings:
             arguments += ["--set", setting]
         return self.trireme(*arguments)
@@ -99,6 +100,15 @@ class Spikes(Case):
         self.assertIn(f"(that of step {bad - 1} holds the weights that step {bad} began with)", failed.stderr)
         self.assertNotIn(bad, self.checkpoints())
 
+    def test_a_stop_by_the_guard_is_not_started_again(self):
+        for ranks, layout in ((1, []), (2, ["layout.ep=2"])):
+            failed = self.train(*EXPLODES, *layout, "checkpoint.every=1", f"folder=out{ranks}", ranks=ranks, restarts=3)
+            self.assertEqual(failed.returncode, 3, failed.stderr)
+            self.assertEqual(failed.stderr.count("trireme: failed: rank"), 2, failed.stderr)  # the reason, and the launcher's last line
+            self.assertIn("not started again: it would end in the same way", failed.stderr)
+            info = json.loads((self.folder / f"out{ranks}" / "run_info.json").read_text())
+            self.assertEqual(len(info["sessions"]), 1)
+
     def test_off_lets_it_be(self):
         steps = self.steps(self.train(*EXPLODES, "train.loss_spike.action=off", "train.steps=2"))
         self.assertGreater(max(s["loss"] for s in steps), 3 * math.log(264))
@@ -139,6 +149,39 @@ class Rewinds(Case):
             self.assertEqual([s["step"] for s in self.lines(other)], [s for s, _ in losses])
             for a, (_, b) in zip(self.lines(other), losses):
                 self.assertAlmostEqual(a["loss"], b, delta=1e-10)
+
+    def test_files_of_the_run_forget_what_was_gone_back_from(self):
+        settings = [*NOISE, "train.loss_spike.action=rewind", "train.loss_spike.max_rewinds=100", "checkpoint.keep=3"]
+        # The step that is bad is always told of, here between those that are logged, and no later line takes its place.
+        result = self.train(*settings, "train.log_every=4", "train.steps=12")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.rewound(result), [(10, 8)])
+        self.assertEqual([s["step"] for s in self.lines(result)], [4, 8, 10, 12])
+        logged = [json.loads(line)["step"] for line in (self.folder / "out" / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(logged, [4, 8, 12])
+        # A file for what comes behind step 8: it starts a session there.
+        self.assertEqual(len(list((self.folder / "out" / "tensorboard").iterdir())), 2)
+        shown = self.trireme("report", "out")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        # A resume takes steps 9 to 12 again, and tells of the last alone.
+        shutil.rmtree(self.folder / "out" / "checkpoints" / "step-00000012")
+        shutil.rmtree(self.folder / "out" / "checkpoints" / "step-00000010")
+        with (self.folder / "out" / "metrics.jsonl").open("a") as metrics:
+            metrics.write(json.dumps({**self.lines(result)[-1], "step": 11}) + "\n")
+        resumed = self.train(*settings, "train.log_every=4", "train.steps=12", resume=True)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        logged = [json.loads(line)["step"] for line in (self.folder / "out" / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(logged, [4, 8, 12])
+
+    def test_the_best_checkpoint_that_is_named_is_there(self):
+        failed = self.train(*NOISE, "train.loss_spike.action=rewind", "train.loss_spike.max_rewinds=100", "train.steps=16", "data.valid=random",
+                            "train.eval_sequences=8", "train.eval_every=1", "checkpoint.every=1", "checkpoint.keep_best=true")
+        self.assertEqual(failed.returncode, 0, failed.stderr)
+        self.assertEqual(len(self.rewound(failed)), 1)
+        best = json.loads((self.folder / "out" / "checkpoints" / "best.json").read_text())
+        self.assertIn(best["step"], self.checkpoints())
+        losses = {s["step"]: s["eval_loss"] for s in self.lines(failed) if "eval_loss" in s}
+        self.assertEqual(best["eval_loss"], min(losses.values()))
 
     def test_a_resumed_run_goes_on_as_the_uninterrupted_one(self):
         settings = [*NOISE, "train.loss_spike.action=rewind", "train.loss_spike.max_rewinds=100", "train.steps=16",

@@ -170,6 +170,26 @@ class Stopping(Case):
                 code, steps, errors = self.train("--ranks", 2, "--resume", steps=last + 1)
                 self.assertEqual((code, [s["step"] for s in steps]), (0, [last + 1]), errors)
 
+    def test_in_an_evaluation_of_training(self):
+        # An evaluation far longer than this test; the fifth second on it says how far it is.
+        evaluates = ["--set", "data.valid=random", "--set", "train.eval_sequences=1000000", "--set", "train.eval_every=2"]
+        process = self.start("train", "run.toml", "--ranks", 2, "--json", *evaluates, "--set", "checkpoint.every=0")
+        for line in process.stderr:
+            if line.startswith("evaluating "):
+                break
+        else:
+            self.fail("it does not say that it evaluates")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=self.LIMIT)
+        self.assertEqual(process.returncode, 75, errors)
+        self.assertIn("trireme: stopping after this part of the evaluation, then saving a checkpoint", errors)
+        self.assertIn("the evaluation of step 2 was stopped: it has no result", errors)
+        steps = [json.loads(line) for line in output.splitlines()]
+        self.assertEqual([s["step"] for s in steps], [1, 2])
+        self.assertNotIn("eval_loss", steps[-1])
+        code, steps, errors = self.train("--ranks", 2, "--resume", steps=3)
+        self.assertEqual((code, [s["step"] for s in steps]), (0, [3]), errors)
+
     def test_a_single_rank(self):
         process = self.start("train", "run.toml", "--ranks", 1, "--json", "--set", "layout.pp=1")
         self.wait_for_step(process, 2)

@@ -203,6 +203,15 @@ TEST(LocalLaunch, NothingStartsAgainAfterBadInputOrAStop) {
   EXPECT_EQ(stopped.error, "");
 }
 
+// A rank says by its code that another start would end so, too.
+TEST(LocalLaunch, NothingStartsAgainAfterAFinalFailure) {
+  const auto outcome = launch_script_again(2, 3, "if [ $RANK = 1 ]; then exit 4; fi; sleep 1; exit 3");
+  EXPECT_EQ(outcome.code, exit_runtime_failure);
+  EXPECT_EQ(outcome.error,
+            "trireme: failed: rank 1 was the first to fail: failed (exit code 3); rank 0 failed (exit code 3); not started "
+            "again: it would end in the same way\n");
+}
+
 TEST(LocalLaunch, AProgramThatCannotBeStarted) {
   EXPECT_THROW(launch_local({.ranks = 2, .arguments = {"x"}, .executable = "/nonexistent/program"}), RuntimeFailure);
 }

@@ -1,10 +1,12 @@
 #include "train/guard/good_checkpoint.h"
 
 #include <fstream>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "train/checkpoint/checkpoint_state.h"
 #include "train/scratch_folder.h"
 
 namespace trireme::train {
@@ -46,6 +48,25 @@ TEST(GoodCheckpoint, ThoseBehindAreRemoved) {
   std::vector<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) left.push_back(entry.path().filename().string());
   EXPECT_THAT(left, testing::UnorderedElementsAre("step-00000030", "step-00000040"));
+}
+
+// A run that goes back from its best checkpoint.
+TEST(GoodCheckpoint, TheBestIsNamedAnewAmongThoseThatAreLeft) {
+  ScratchFolder scratch;
+  make(scratch.path(), {30, 40, 44});
+  const auto evaluate = [&](std::int64_t step, double loss) {
+    std::ofstream(scratch.path() / checkpoint_name(step) / state_file) << state_text({{"step", step}, {eval_loss_key, loss}});
+  };
+  evaluate(30, 2.5), evaluate(40, 3.5), evaluate(44, 1.5);
+  ASSERT_EQ(name_best_checkpoint(scratch.path())->info.step, 44);
+  remove_checkpoints_behind(scratch.path(), 40);
+  std::stringstream named;
+  named << std::ifstream(scratch.path() / best_file).rdbuf();
+  EXPECT_THAT(named.str(), testing::HasSubstr("step-00000030"));
+  std::filesystem::remove_all(scratch.path() / checkpoint_name(30));
+  std::filesystem::remove(scratch.path() / checkpoint_name(40) / state_file);
+  remove_checkpoints_behind(scratch.path(), 40);
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / best_file));
 }
 
 }  // namespace

@@ -95,14 +95,21 @@ std::optional<BestCheckpoint> best_checkpoint(const fs::path& folder) {
   return best;
 }
 
-void prune_checkpoints(const fs::path& folder, const KeepPolicy& keep, std::int64_t newest_written) {
-  std::optional<BestCheckpoint> best;
-  if (keep.best) best = best_checkpoint(folder);
+std::optional<BestCheckpoint> name_best_checkpoint(const fs::path& folder) {
+  const auto best = best_checkpoint(folder);
   if (best) {
     const nlohmann::ordered_json named = {
         {"step", best->info.step}, {"eval_loss", best->eval_loss}, {"folder", best->info.path.filename().string()}};
     write_file_atomically(folder / best_file, named.dump(1) + "\n");
+  } else {
+    fs::remove(folder / best_file);
   }
+  return best;
+}
+
+void prune_checkpoints(const fs::path& folder, const KeepPolicy& keep, std::int64_t newest_written) {
+  std::optional<BestCheckpoint> best;
+  if (keep.best) best = name_best_checkpoint(folder);
   if (keep.newest <= 0) return;
   std::vector<CheckpointInfo> all = list_checkpoints(folder);
   std::erase_if(all, [&](const CheckpointInfo& info) { return info.step == newest_written; });

@@ -51,6 +51,8 @@ struct BestCheckpoint {
   double eval_loss = 0;
 };
 std::optional<BestCheckpoint> best_checkpoint(const std::filesystem::path& folder);
+// The same, and best.json says so, or is gone where none has any.
+std::optional<BestCheckpoint> name_best_checkpoint(const std::filesystem::path& folder);
 
 struct KeepPolicy {
   int newest = 2;          // so many stay; 0: all

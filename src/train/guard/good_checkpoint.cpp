@@ -1,5 +1,7 @@
 #include "train/guard/good_checkpoint.h"
 
+#include <ranges>
+
 #include <fmt/format.h>
 
 namespace trireme::train {
@@ -22,13 +24,16 @@ std::string describe_good_checkpoint(const std::filesystem::path& folder, std::i
 }
 
 void remove_checkpoints_behind(const std::filesystem::path& folder, std::int64_t step) {
-  for (const CheckpointInfo& info : list_checkpoints(folder)) {
-    if (info.step <= step) continue;
+  // The newest first: where this is interrupted, a resume must not begin with the weights that were gone back from.
+  const auto all = list_checkpoints(folder);
+  for (const CheckpointInfo& info : all | std::views::reverse) {
+    if (info.step <= step) break;
     // Out of sight first: a removal that is interrupted must not leave half of a checkpoint under its name.
     const std::filesystem::path hidden = unfinished_path(folder, info.step);
     std::filesystem::rename(info.path, hidden);
     std::filesystem::remove_all(hidden);
   }
+  if (std::filesystem::exists(folder / best_file)) name_best_checkpoint(folder);
 }
 
 }  // namespace trireme::train

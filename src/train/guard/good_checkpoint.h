@@ -16,7 +16,8 @@ std::optional<CheckpointInfo> last_good_checkpoint(const std::filesystem::path& 
 // "the last good checkpoint is runs/a/checkpoints/step-00000040 (that of step 44 holds the weights that step 45 began with)"
 std::string describe_good_checkpoint(const std::filesystem::path& folder, std::int64_t first_bad_step);
 
-// Removes the complete checkpoints of steps behind `step`: a run that has gone back there takes those steps anew.
+// Removes the complete checkpoints of steps behind `step`, the newest first: a run that has gone back there takes those steps
+// anew. best.json, where it is there, names the best of the others.
 void remove_checkpoints_behind(const std::filesystem::path& folder, std::int64_t step);
 
 }  // namespace trireme::train
