@@ -157,10 +157,12 @@ DataBuildResult build_dataset(const DataBuildOptions& options, const ShowProgres
   if (train.num_documents() == 0 || (valid && valid->num_documents() == 0))
     throw ConfigError(
         {.key = num_documents == 0 ? "inputs" : "--valid-fraction",
-         .value = num_documents == 0 ? "" : fmt::format("{}", options.valid_fraction),
-         .allowed = fmt::format("leaves no document for {}: {} documents were found{} (--documents says how "
+         .value = num_documents == 0 ? options.inputs[0].string() + (options.inputs.size() > 1 ? ", ..." : "")
+                                     : fmt::format("{}", options.valid_fraction),
+         .allowed = fmt::format("leaves no document for {}: {} documents were found{} ({}--documents says how "
                                 "a text is cut)",
-                                train.num_documents() == 0 ? "training" : "validation", num_documents, skipped)});
+                                train.num_documents() == 0 ? "training" : "validation", num_documents, skipped,
+                                train.num_documents() > 1 ? "a greater fraction leaves some, 0 does without validation; " : "")});
   if (with_weights && train.sum_of_weights() == 0)
     throw ConfigError({.key = "inputs", .allowed = "every training token weighs 0: nothing would be learned"});
 
