@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 #include <unistd.h>
@@ -78,7 +80,29 @@ void collect_companions(const fs::path& weights, const fs::path& into) {
   }
 }
 
+// The highest id of a tokenizer.json, and one; 0 where there is no such file.
+std::int64_t number_of_tokens(const fs::path& file) {
+  std::ifstream in(file);
+  const auto json = nlohmann::json::parse(in, nullptr, false);
+  std::int64_t highest = -1;
+  const auto take = [&](const nlohmann::json& id) {
+    if (id.is_number_integer()) highest = std::max(highest, id.get<std::int64_t>());
+  };
+  const auto member = [](const nlohmann::json& object, const char* key) {
+    return object.is_object() && object.contains(key) ? object[key] : nlohmann::json();
+  };
+  const nlohmann::json vocabulary = member(member(json, "model"), "vocab");
+  if (vocabulary.is_array()) highest = static_cast<std::int64_t>(vocabulary.size()) - 1;
+  if (vocabulary.is_object())
+    for (const auto& [token, id] : vocabulary.items()) take(id);
+  const nlohmann::json added = member(json, "added_tokens");
+  if (added.is_array())
+    for (const auto& token : added) take(member(token, "id"));
+  return highest + 1;
+}
+
 void run(const Options& o) {
+  if (o.to_hf.empty()) throw ConfigError({.key = "--to-hf", .allowed = "the name of a folder is needed"});
   train::HfExportOptions options{.folder = o.to_hf, .overwrite = o.overwrite, .family = family_from(o.family)};
   if (!o.dtype.empty()) options.dtype = parallel::to_scalar_type(dtype_from_name(o.dtype));
   options.max_shard_bytes = static_cast<std::int64_t>(o.shard_GB * 1e9);
@@ -95,7 +119,13 @@ void run(const Options& o) {
   const ScratchFolder scratch;
   options.companions = scratch.path() / train::companion_folder;
   collect_companions(folder, options.companions);
-  if (tokenizer) say(train::replace_tokenizer(options.companions, *tokenizer));
+  if (tokenizer) {
+    say(train::replace_tokenizer(options.companions, *tokenizer));
+    const std::int64_t tokens = number_of_tokens(options.companions / "tokenizer.json"), known = weights->model().vocab_size;
+    if (tokens > known)
+      throw ConfigError({.key = "--tokenizer", .value = o.tokenizer,
+                         .allowed = fmt::format("has {} tokens, and the model knows {}", tokens, known)});
+  }
   const std::vector<std::string> files = train::export_hf(*weights, options);
   if (train::tokenizer_files_in(options.companions).empty())
     say("no tokenizer is known for this model, so the folder has none: give --tokenizer to write one");
@@ -120,7 +150,8 @@ void add_convert_command(CLI::App& app, Context&) {
                 "byte, a SentencePiece .model, a tokenizer.json or its folder (default: the one of the run's data)");
   c->add_flag("--overwrite", options->overwrite, "Replace files of the same names in a folder that Trireme has not written");
   c->add_option("--family", options->family, "mixtral or qwen3_moe (default: the one that can express the model)");
-  c->add_option("--dtype", options->dtype, "float32, bfloat16, ... (default: as stored)");
+  c->add_option("--dtype", options->dtype, "float32, float64, bfloat16 or float16 (default: as stored)")
+      ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
   c->add_option("--shard-GB", options->shard_GB, "Largest file")->capture_default_str()->check(positive_number());
   c->add_flag("--json", options->json, "Print one JSON object: the source, the folder and its files");
   c->callback([options] { run(*options); });

@@ -125,6 +125,7 @@ void run(const CLI::App& command, const Options& given) {
     training.inputs = build.inputs;
     training.documents = build.documents;
     const auto start = std::chrono::steady_clock::now();
+    train::check_sentencepiece_training(training);
     fmt::print(stderr, "training a SentencePiece model of {} tokens\n", training.vocab_size);
     train::train_sentencepiece(training, show);
     tokenizer_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -196,7 +197,7 @@ void add_data_command(CLI::App& app, Context&) {
       "Field that says how much a document counts: a number, or a list of [begin, end, weight] in characters");
   c->add_flag("--skip-bad", documents.skip_bad, "Leave out documents that can't be read, and count them");
   c->add_option("--valid-fraction", build.valid_fraction, "Of documents, kept for validation")->capture_default_str();
-  c->add_option("--seed", build.seed, "Of the choice of validation documents")->capture_default_str();
+  c->add_option("--seed", build.seed, "Of the choice of validation documents")->capture_default_str()->check(CLI::NonNegativeNumber);
   c->add_flag("--no-eos{false}", build.append_eos, "Do not end documents with the end token");
   c->add_flag("--bos", build.prepend_bos, "Begin documents with the begin token");
   c->add_flag("--json", options->json, "Print one JSON object");

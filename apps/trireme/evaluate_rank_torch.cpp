@@ -10,6 +10,7 @@
 #include "comm/exit_codes.h"
 #include "comm/group.h"
 #include "comm/liveness.h"
+#include "comm/told_once.h"
 #include "model/untrainable.h"
 #include "nn/counting_allocator.h"
 #include "parallel/thread_policy.h"
@@ -17,6 +18,7 @@
 #include "train/evaluation.h"
 #include "trireme/evaluation_output.h"
 #include "trireme/stop_signals.h"
+#include "trireme/wait_for_ranks.h"
 
 namespace trireme::apps {
 namespace {
@@ -62,7 +64,9 @@ void check_evaluation(const EvaluatedRun& evaluated) {
   const plan::RunSpec& run = evaluated.run;
   model::refuse_untrainable(run.model, run.file);
   plan::resolve_mesh(run, evaluated.ranks);
-  train::check_same_model(train::open_weights(evaluated.weights)->model(), run.model, evaluated.weights.string());
+  const auto weights = train::open_weights(evaluated.weights);
+  train::check_same_model(weights->model(), run.model, evaluated.weights.string());
+  train::check_weights(*weights, run.model);
   open_sets(run);
 }
 
@@ -90,6 +94,8 @@ int evaluate_rank(const EvaluatedRun& evaluated, bool json, const comm::LaunchEn
   const auto store = comm::watched(own_store, [&liveness] { return liveness ? liveness->in_vain() : std::string(); });
   std::optional<train::EvaluationResult> result;
   try {
+    std::optional<WaitForRanks> waiting;
+    if (env.rank == 0 && env.world > 1) waiting.emplace(env.world, timeout);
     if (!env.local_known) env = comm::with_local_ranks(env, store);
     if (env.local_world > 1) parallel::use_batch_scheduling();
     at::set_num_threads(threads_of_rank(run, env, context));
@@ -103,7 +109,16 @@ int evaluate_rank(const EvaluatedRun& evaluated, bool json, const comm::LaunchEn
                    .interface = env.interface,
                    .master_address = env.master_addr});
     to_abort = communicator.get();
+    waiting.reset();
     result = evaluate(evaluated, mesh, env, *communicator);
+  } catch (const ConfigError& error) {
+    if (!liveness) throw;
+    liveness->fail(error.what());
+    const bool first = comm::first_to_tell(*own_store, error.what());
+    liveness->tells();  // and nobody else
+    if (env.serves_store) liveness->wait_until_told(std::min(timeout, liveness->patience()));
+    if (first) throw;
+    return exit_bad_input;
   } catch (const RuntimeFailure& error) {
     if (!liveness) throw;
     // One rank's death ends all: one of them says so.

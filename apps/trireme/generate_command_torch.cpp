@@ -38,9 +38,10 @@ void add_generate_command(CLI::App& app, Context& context) {
                 "A run's folder or RUN.toml, a checkpoint, a folder of them, or a Hugging Face folder")
       ->required();
   c->add_option("--prompt", o.prompts.texts, "Text to continue; repeatable; may be empty")->allow_extra_args(false);
-  c->add_option("--prompt-file", o.prompts.file, "A file of prompts, one a line");
+  CLI::Option* prompt_file = c->add_option("--prompt-file", o.prompts.file, "A file of prompts, one a line");
   c->add_option("--separator", o.prompts.separator,
-                "The line that stands between the prompts of the file, which may then have lines");
+                "The line that stands between the prompts of the file, which may then have lines")
+      ->needs(prompt_file);
   c->add_option("--prompt-ids", o.prompts.ids, "A prompt as token ids (5,17,3); repeatable")->allow_extra_args(false);
   c->add_option("--max-tokens", o.generate.max_tokens, "Tokens of a continuation at most")
       ->capture_default_str()
@@ -52,7 +53,7 @@ void add_generate_command(CLI::App& app, Context& context) {
   c->add_option("--top-p", o.generate.sampling.top_p,
                 "Choose among the likeliest tokens that have this probability together")
       ->capture_default_str();
-  c->add_option("--seed", o.generate.seed, "The same seed gives the same texts")->capture_default_str();
+  c->add_option("--seed", o.generate.seed, "The same seed gives the same texts")->capture_default_str()->check(CLI::NonNegativeNumber);
   c->add_option("--samples", o.samples, "Continuations of each prompt")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
@@ -65,8 +66,10 @@ void add_generate_command(CLI::App& app, Context& context) {
   c->add_option("--batch", o.generate.slots, "Sequences that are continued at the same time")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  c->add_option("--dtype", o.dtype, "To compute in: float32, float64, bfloat16")->capture_default_str();
-  c->add_option("--threads", o.threads, "Threads (default: the cores)")->check(positive_number());
+  c->add_option("--dtype", o.dtype, "To compute in: float32, float64, bfloat16, float16")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
+  c->add_option("--threads", o.threads, "Threads (default: the cores)")->check(CLI::Range(1, 1024));
   c->add_option("--pp", o.pp, "Ranks: parts that the layers are cut into")
       ->capture_default_str()
       ->check(CLI::Range(1, 10000));

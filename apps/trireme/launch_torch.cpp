@@ -1,9 +1,13 @@
 #include "trireme/launch.h"
 
+#include <algorithm>
+#include <thread>
+
 #include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "base/errors.h"
 #include "base/log.h"
 #include "comm/local_launch.h"
 #include "comm/rank_child.h"
@@ -35,6 +39,12 @@ void wait_asleep(const Context& context) {
 }
 
 int launch_local(const LocalRanks& local, const Context& context) {
+  // Each is a process that loads libtorch: many more than cores are a slip of the pen that would take the host down.
+  const int most = 64 + 16 * static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (local.ranks > most)
+    throw ConfigError({.key = "--ranks", .value = fmt::format("{}", local.ranks),
+                       .allowed = fmt::format("are too many processes for this host of {} cores: at most {} are started",
+                                              std::thread::hardware_concurrency(), most)});
   return comm::launch_local({.ranks = local.ranks,
                              .arguments = context.arguments,
                              .environment = context.environment,

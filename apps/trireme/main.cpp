@@ -26,6 +26,12 @@ std::map<std::string, std::string> read_environment() {
   return out;
 }
 
+// The library begins with "filesystem error: ", which says nothing.
+std::string words(const std::system_error& error) {
+  const std::string text = error.what(), prefix = "filesystem error: ";
+  return text.rfind(prefix, 0) == 0 ? text.substr(prefix.size()) : text;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -75,7 +81,7 @@ int main(int argc, char** argv) {
     return exit_runtime_failure;
   } catch (const std::system_error& e) {
     const bool bad_input = is_bad_path(e.code());
-    std::fprintf(stderr, "trireme: %s: %s\n", bad_input ? "error" : "failed", printable(e.what()).c_str());
+    std::fprintf(stderr, "trireme: %s: %s\n", bad_input ? "error" : "failed", printable(words(e)).c_str());
     return bad_input ? exit_bad_input : exit_runtime_failure;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "trireme: failed: out of memory\n");

@@ -40,6 +40,8 @@ void list_models(const Options& o, const std::filesystem::path& folder) {
 
 void model_command(const Options& o, const Context& context) {
   const std::filesystem::path folder = config_folder(context) / "models";
+  if (o.name.empty() && !o.set.empty())
+    throw ConfigError({.key = "--set", .value = o.set.front(), .allowed = "changes one model: name it as MODEL"});
   if (o.name.empty()) return list_models(o, folder);
   const model::ModelSpec spec = model::find_model(o.name, folder, o.set);
   const std::string text =

@@ -76,6 +76,7 @@ DType compute_of(const plan::RunSpec& run) {
 }
 
 void plan_run(const plan::RunSpec& run, const Options& o, const Context& context) {
+  refuse_options({{"--csv", !o.layout.csv.empty()}, {"--pareto", o.layout.pareto}}, "", "has a meaning only with --search");
   model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
   for (const std::string& file : {o.layout.html, o.layout.trace})
     if (!file.empty()) check_writable(file);

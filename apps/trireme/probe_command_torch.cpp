@@ -19,6 +19,7 @@
 #include "model/model_spec.h"
 #include "nn/probe/segment_probe.h"
 #include "parallel/thread_policy.h"
+#include "plan/all_to_all/generators.h"
 #include "plan/run_spec.h"
 #include "platform/platform_file.h"
 #include "sim/memory_cost.h"
@@ -221,10 +222,24 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
                            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), o.out).c_str(), stdout);
 }
 
+// Before ranks are started, which would each say it.
+void check_patterns(const std::vector<std::string>& patterns) {
+  for (const std::string& name : patterns) {
+    try {
+      plan::make_pattern(name, plan::NodeShape::even(4, 1, 2));
+    } catch (const ConfigError& error) {
+      throw ConfigError({.key = "--patterns", .value = name, .allowed = error.detail().allowed});
+    }
+  }
+}
+
 void probe_command(const Options& o, Context& context) {
   const comm::LaunchEnv env = find_place(context);
   const bool launched = comm::ranks_to_start(env, o.ranks, 1) == 0;
   if (env.rank == 0) check_writable(o.out);  // measuring takes a minute, or more
+  if (!o.set.empty() && o.run.empty())
+    throw ConfigError({.key = "--set", .value = o.set.front(), .allowed = "changes a run: name one with --run"});
+  if (!launched) check_patterns(o.patterns);
   if (o.links || o.all_to_all) {
     const int ranks = launched ? env.world : o.ranks > 0 ? o.ranks : std::min(8, std::max(2, num_cores()));
     if (!launched && ranks > 1) {

@@ -1,5 +1,6 @@
 #include "trireme/prompts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iostream>
@@ -9,10 +10,20 @@
 #include <unistd.h>
 
 #include "base/errors.h"
+#include "base/utf8.h"
 
 namespace trireme::apps {
 
 namespace {
+
+// What `trireme data` refuses, no model has seen. A prompt of bytes can be given by --prompt-ids.
+void check_is_text(const std::string& text, const std::string& file) {
+  const std::size_t bad = std::min(first_not_utf8(text), text.find('\0'));
+  if (bad >= text.size()) return;
+  throw ConfigError({.file = file, .key = file.empty() ? "--prompt" : "--prompt-file",
+                     .allowed = fmt::format("a prompt must be text in UTF-8: byte {} of one is 0x{:02x}", bad,
+                                            static_cast<unsigned char>(text[bad]))});
+}
 
 std::vector<std::string> prompts_of_file(const std::string& file, const std::string& separator) {
   std::ifstream in(file, std::ios::binary);
@@ -77,6 +88,7 @@ std::vector<Prompt> read_prompts(const PromptOptions& given, const train::Prompt
     for (std::string& text : prompts_of_file(options.file, options.separator)) texts.push_back(std::move(text));
   std::vector<Prompt> out;
   for (std::string& text : texts) {
+    check_is_text(text, given.file);
     Prompt prompt{.tokens = tokens.begin};
     if (text.empty()) prompt.tokens = tokens.nothing;
     tokens.tokenizer->encode(text, prompt.tokens);

@@ -38,6 +38,7 @@
 #include "trireme/start_checks.h"
 #include "trireme/stop_signals.h"
 #include "trireme/version.h"
+#include "trireme/wait_for_ranks.h"
 
 namespace trireme::apps {
 
@@ -93,10 +94,16 @@ std::unique_ptr<train::RunLease> take_folder(const RankOptions& options, const s
   const plan::RunSpec& run = options.run;
   std::string id = resumed ? train::run_id_of(run.folder) : "";
   if (id.empty()) id = train::random_id();
-  return std::make_unique<train::RunLease>(
-      train::RunLeaseOptions{.folder = run.folder, .identity = {id, train::random_id()},
-                             .on_message = [](const std::string& text) { spdlog::info(text); },
-                             .stop_requested = [] { return stop_was_requested(); }});
+  try {
+    return std::make_unique<train::RunLease>(
+        train::RunLeaseOptions{.folder = run.folder, .identity = {id, train::random_id()},
+                               .on_message = [](const std::string& text) { spdlog::info(text); },
+                               .stop_requested = [] { return stop_was_requested(); }});
+  } catch (const std::system_error& error) {
+    if (!is_bad_path(error.code())) throw;
+    throw ConfigError({.file = run.file, .key = "folder", .value = run.folder.string(),
+                       .allowed = fmt::format("can't be made or written: {}", error.code().message())});
+  }
 }
 
 // Rank 0 plans and prices; the others take what it found, so that all run one value whatever files they see.
@@ -253,6 +260,8 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
   try {
     const plan::Mesh mesh = plan::resolve_mesh(run, env.world);
     check_before_launch(options, env.world);
+    std::optional<WaitForRanks> waiting;
+    if (env.rank == 0 && env.world > 1) waiting.emplace(env.world, timeout);
     if (!env.local_known) env = ask_for_local_ranks(env, store, timeout, *liveness);
     check_device(run, env.local_world);
     if (env.local_world > 1) parallel::use_batch_scheduling();
@@ -264,6 +273,7 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
                                          .timeout = timeout, .liveness = liveness.get(),
                                          .interface = env.interface, .master_address = env.master_addr});
     to_abort = communicator.get();
+    waiting.reset();
     const Planned planned = agree_on_plan(options, mesh, env.rank, *communicator, *store);
     // Where this program has started the ranks it has looked before.
     if (env.source == comm::LaunchSource::torchrun || env.source == comm::LaunchSource::slurm)

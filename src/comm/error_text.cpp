@@ -8,6 +8,7 @@ std::string error_text(const std::exception& error) {
   std::string text = error.what();
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) text = torch->what_without_backtrace();
   text = text.substr(0, text.find('\n'));
+  if (const std::string prefix = "filesystem error: "; text.rfind(prefix, 0) == 0) text = text.substr(prefix.size());
   // Gloo begins with "[path/pair.cc:123] ".
   if (!text.empty() && text.front() == '[') {
     const auto end = text.find("] ");

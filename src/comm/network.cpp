@@ -1,5 +1,6 @@
 #include "comm/network.h"
 
+#include <net/if.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,6 +9,8 @@
 #include <array>
 #include <fstream>
 #include <memory>
+
+#include "base/errors.h"
 
 namespace trireme::comm {
 
@@ -47,9 +50,27 @@ std::string local_address_towards(const std::string& host) {
   return {};
 }
 
+namespace {
+
+std::string interfaces_of_host() {
+  struct if_nameindex* const all = if_nameindex();
+  if (all == nullptr) return "none";
+  std::string names;
+  for (const struct if_nameindex* at = all; at->if_name != nullptr; ++at) names += (names.empty() ? "" : ", ") + std::string(at->if_name);
+  if_freenameindex(all);
+  return names;
+}
+
+}  // namespace
+
 NetworkChoice choose_network(const std::string& interface, const std::vector<std::string>& identities,
                              const std::string& master_address) {
-  if (!interface.empty()) return {.interface = interface};
+  if (!interface.empty()) {
+    if (if_nametoindex(interface.c_str()) == 0)
+      throw ConfigError({.key = "GLOO_SOCKET_IFNAME", .value = interface,
+                         .allowed = fmt::format("is no network interface of this host, which has {}", interfaces_of_host())});
+    return {.interface = interface};
+  }
   const bool one_host = std::all_of(identities.begin(), identities.end(),
                                     [&](const std::string& identity) { return identity == identities.front(); });
   if (one_host) return {.address = "127.0.0.1"};

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/json_words.h"
 #include "base/read_file.h"
 #include "model/hf_config.h"
 
@@ -89,7 +90,7 @@ ModelSpec load_model(const std::filesystem::path& named, const std::vector<std::
   try {
     config = nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& e) {
-    throw ConfigError({.file = path.string(), .allowed = fmt::format("not valid JSON: {}", e.what())});
+    throw ConfigError({.file = path.string(), .allowed = fmt::format("not valid JSON: {}", json_words(e))});
   }
   const ModelSpec spec = from_hf_config(config, path.string());
   return overrides.empty() ? spec : read(ConfigTable::from_text(to_toml(spec), path.string(), overrides));

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/json_words.h"
 #include "plan/file_checks.h"
 #include "plan/file_shape.h"
 
@@ -23,13 +24,6 @@ double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + middle, values.end());
   if (values.size() % 2 == 1) return values[middle];
   return (values[middle] + *std::max_element(values.begin(), values.begin() + middle)) / 2;
-}
-
-// The library's words without its own name for the error: "[json.exception.out_of_range.403] key 'id' not found".
-std::string json_words(const nlohmann::json::exception& e) {
-  const std::string text = e.what();
-  const std::size_t end = text.find("] ");
-  return end == std::string::npos ? text : text.substr(end + 2);
 }
 
 template <class T>

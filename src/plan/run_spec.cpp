@@ -87,9 +87,14 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
   }
 
   run.name = table.string_or("name", run.name);
-  run.folder = table.has("folder") ? resolved_path(table, "folder", folder, table.string("folder"))
-                                   : (folder / "runs" / run.name).lexically_normal();
-  table.string_or("folder", "");
+  run.folder = resolved_path(table, "folder", folder, table.string_or("folder", ""));
+  if (run.folder.empty()) {
+    const bool strange = std::any_of(run.name.begin(), run.name.end(), [](unsigned char c) { return c < ' ' || c == 127 || c == '/'; });
+    if (run.name.empty() || run.name == "." || run.name == ".." || strange)
+      table.fail("name", "must be the name of a folder, without / and control characters, where no folder is given: the run goes to "
+                         "runs/NAME");
+    run.folder = (folder / "runs" / run.name).lexically_normal();
+  }
   if (first_not_utf8(run.folder.string()) < run.folder.string().size())
     throw ConfigError({.file = file_name, .key = "folder", .value = run.folder.string(),
                        .allowed = "is not UTF-8, which the files of a run must be"});

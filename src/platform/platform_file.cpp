@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/config_table.h"
 #include "base/errors.h"
+#include "base/json_words.h"
 #include "base/read_file.h"
 #include "base/units.h"
 #include "platform/datasheet_file.h"
@@ -213,7 +214,7 @@ PlatformSpec parse_platform_json(const std::string& text, const std::string& fil
     p = given.get<PlatformSpec>();
     refuse_unknown(given, nlohmann::json(p), "", file_name);
   } catch (const nlohmann::json::exception& e) {
-    throw ConfigError({.file = file_name, .allowed = fmt::format("not a platform in JSON: {}", e.what())});
+    throw ConfigError({.file = file_name, .allowed = fmt::format("not a platform in JSON: {}", json_words(e))});
   }
   check(p, file_name);
   return p;

@@ -185,6 +185,13 @@ class Convert(Case):
     def convert(self, *arguments):
         return json.loads(self.done("convert", *arguments, "--json").stdout)
 
+    def test_the_run_file_for_a_text_of_ones_own_can_be_exported(self):
+        self.make_data()
+        own = pathlib.Path(__file__).parents[2] / "configs" / "runs" / "own_text.toml"
+        self.done("train", own, "--set", "data.train=data/text_train", "--set", "data.valid=data/text_valid", "--set", "folder=own",
+                  "--set", "train.steps=1", "--set", "batch.sequence_length=16", "--set", "train.eval_sequences=2")
+        self.convert("own", "--to-hf", "hf")
+
     def test_what_is_converted_and_where_it_goes(self):
         self.make_data()
         self.done("train", "run.toml", "--ranks", 1, "--set", "checkpoint.keep=0")
@@ -203,6 +210,9 @@ class Convert(Case):
         for wrong, says in [(("out", "--step", 5), ["SOURCE = out", "has no checkpoint of step 5; it has 2, 4, 6"]),
                             (("data",), ["SOURCE = data", "holds no weights"]), (("nowhere",), ["SOURCE = nowhere", "no such folder"])]:
             self.assertNotIn("checkpoint.initial", self.refused("convert", *wrong, "--to-hf", "b", says=says))
+        self.refused("convert", "out", "--to-hf", "", says=["--to-hf: the name of a folder"])
+        (self.folder / "large.json").write_text(json.dumps({"model": {"vocab": {str(i): i for i in range(1000)}}}))
+        self.refused("convert", "out", "--to-hf", "b", "--tokenizer", "large.json", says=["--tokenizer = large.json: has 1000 tokens"])
         self.assertFalse((self.folder / "b").exists())
         # Somebody's folder.
         (self.folder / "b").mkdir()

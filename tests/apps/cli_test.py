@@ -147,9 +147,47 @@ class BadInput(Case):
             (["--set", "model.vocab_size=100"], ["data.train", "100"]),
             (["--set", "layout.schedule=zigzag"], ["layout.schedule", "1f1b"]),
             (["--resume"], ["checkpoint"]),
+            (["--set", "train.optimizer.eps=0.0"], ["train.optimizer.eps", "above 0"]),
+            (["--set", "device.threads=100000"], ["device.threads = 100000"]),
+            (["--set", "folder=data/text_train.bin"], ["folder = ", "Not a directory"]),
+            (["--set", "folder=data/text_train.bin/x"], ["folder = ", "Not a directory"]),
+            (["--set", f"folder={'x' * 300}"], ["folder = ", "name too long"]),
+            (["--set", 'folder="a\\u0000b"'], ["folder", "zero byte"]),
+            (["--set", 'folder=""', "--set", 'name="a\\nb"'], ["name = "]),
+            (["--set", 'folder=""', "--set", 'name="/a"'], ["name = /a"]),
         ]:
             with self.subTest(arguments=arguments):
                 self.refused(*arguments, says=says)
+
+    def test_a_token_that_the_meta_file_does_not_know_of(self):
+        self.make_data()
+        path = self.folder / "data" / "text_train.bin"
+        tokens = bytearray(path.read_bytes())
+        tokens[100:102] = b"\xff\xff"
+        path.write_bytes(tokens)
+        result = self.trireme("train", self.run_file)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stderr.count("error: "), 1, result.stderr)
+        self.assertIn("holds token 65535 at place 50", result.stderr)
+        (self.folder / "data" / "text_train.meta.json").write_text("{")
+        error = self.trireme("train", self.run_file).stderr
+        self.assertIn("text_train.meta.json: not valid: parse error at line 1", error)
+        self.assertNotIn("exception", error)
+
+    def test_options_that_would_do_nothing_or_too_much(self):
+        for arguments, says in [
+            (["model", "--set", "model.hidden=64"], ["--set = model.hidden=64", "MODEL"]),
+            (["plan", self.run_file, "--pareto"], ["--pareto", "--search"]),
+            (["probe", "--quick", "--set", "layout.ep=2"], ["--set = layout.ep=2", "--run"]),
+            (["probe", "--links", "--ranks", 1000000], ["--ranks = 1000000", "cores"]),
+            (["probe", "--all-to-all", "--ranks", 2, "--patterns", "flatt"], ["--patterns = flatt"]),
+        ]:
+            with self.subTest(arguments=arguments):
+                result = self.trireme(*arguments)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+                for text in says:
+                    self.assertIn(text, result.stderr)
 
     def test_a_typo_in_the_file_names_file_and_key(self):
         self.make_data()

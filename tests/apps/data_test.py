@@ -194,13 +194,18 @@ class DataMistakes(Case):
             (["--train-tokenizer", "a.txt"], ["--train-tokenizer = a.txt: must end in .model"]),
             (["--train-tokenizer", "t.model", "--tokenizer", "byte"], ["--tokenizer = byte: --train-tokenizer"]),
             (["--train-tokenizer", "t.model", "--vocab-size", 10], ["--vocab-size = 10: must be at least 300"]),
-            (["--train-tokenizer", "t.model", "--vocab-size", 8000], ["--vocab-size = 8000: SentencePiece"]),
+            (["--train-tokenizer", "t.model", "--vocab-size", 8000], ["--vocab-size = 8000: SentencePiece: Vocabulary size too high"]),
             (["--train-tokenizer", "t.model", "--model-type", "word"], ["--model-type = word: must be bpe or unigram"]),
             (["--train-tokenizer", "file/t.model"], ["file"]),
             (["--sede", 1], ["--sede"]),
+            (["--seed", -1], ["--seed"]),
         ]:
             with self.subTest(options=options):
                 self.refused("a.txt", *options, says=says)
+        self.write("three.txt", "one\n\ntwo\n\nthree\n")
+        self.refused("three.txt", "--valid-fraction", "1e-9", says=["leaves no document for validation", "a greater fraction"])
+        self.write("empty.txt", "")
+        self.refused("empty.txt", says=["inputs = empty.txt"])
         self.refused("a.txt", says=["--out"], out=None)
         self.refused("a.txt", says=["--out = folder/: is a folder"], out="folder/")
         self.refused("a.txt", says=["file"], out="file/d")

@@ -187,6 +187,13 @@ class Evaluate(Case):
         (self.folder / "data/text_valid.weights").write_bytes(b"1234")
         self.assertIn("text_valid.weights: has 4 bytes", self.refused("evaluate", "out"))
 
+    def test_a_damaged_checkpoint_is_told_once(self):
+        self.train()
+        part = sorted((self.folder / "out" / "checkpoints").glob("step-*/rank-00000.safetensors"))[-1]
+        part.write_bytes(part.read_bytes()[:-10])
+        for ranks in (1, 2):
+            self.assertIn(part.name, self.refused("evaluate", "out", "--ranks", ranks))
+
     def test_a_stop_ends_it_without_a_result(self):
         self.train()
         process = subprocess.Popen([TRIREME, "evaluate", "out", "--data", "random", "--sequences", "1000000000000000", "--json"],
@@ -253,6 +260,18 @@ class Blends(Case):
         _, errors = self.train("--resume", "--set", "train.steps=9", "--set", "train.seed=2", "--set",
                                'checkpoint.allow_changes=["seed"]')
         self.assertIn("WARNING: train.seed = 2", errors)
+
+    def test_sets_of_other_tokenizers_and_without_weight(self):
+        meta = self.folder / "data" / "code_valid.meta.json"
+        other = json.loads(meta.read_text())
+        other.update(tokenizer="sentencepiece", vocab_size=300)
+        meta.write_text(json.dumps(other))
+        error = self.refused("train", self.run_file, "--set", "data.valid=data/code_valid")
+        self.assertIn("data.valid = ", error)
+        self.assertIn("another tokenizer (sentencepiece, 300 tokens)", error)
+        tokens = (self.folder / "data" / "text_train.bin").stat().st_size // 2
+        (self.folder / "data" / "text_train.weights").write_bytes(bytes(4 * tokens))
+        self.assertIn("every loss weight of it is 0", self.refused("train", self.run_file))
 
     def test_evaluations_that_make_no_sense(self):
         self.assertIn("evaluates nothing", self.refused("train", self.run_file, "--set", "train.eval_every=2", "--set",

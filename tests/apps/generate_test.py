@@ -170,10 +170,15 @@ class Generate(Case):
         (self.folder / "empty").mkdir(exist_ok=True)
         self.assertIn("no complete checkpoint", self.refused("empty", "--prompt", "a"))
         for option, value in (("--temperature", -1), ("--temperature", "nan"), ("--top-p", 0), ("--top-p", 1.5), ("--top-k", -1),
-                              ("--max-tokens", -1), ("--samples", 0), ("--batch", 0)):
+                              ("--max-tokens", -1), ("--samples", 0), ("--batch", 0), ("--seed", -1), ("--threads", 100000)):
             self.assertIn(option, self.refused(*at, f"{option}={value}"), (option, value))
         for option, value in (("--dtype", "int8"), ("--tokenizer", "none.model"), ("--data", "nowhere")):
             self.assertIn(value, self.refused(*at, f"{option}={value}"), (option, value))
+
+        self.assertIn("--separator", self.refused(*at, "--separator", "=="))
+        (self.folder / "binary").write_bytes(b"text\n\0\xff\n")
+        self.assertIn("binary: --prompt-file: a prompt must be text in UTF-8: byte 0 of one is 0x00",
+                      self.refused("out_text_train", "--prompt-file", "binary"))
 
     def test_more_memory_than_there_is(self):
         # 2 x 2 layers x 2 heads x 8 x 4 bytes = 256 bytes a token; 2^24 tokens x 2^12 sequences: 16 TiB

@@ -139,6 +139,16 @@ class OneError(Case):
                 self.assertEqual([r.returncode for r in ranks], [2, 2], errors)
                 self.assertEqual("".join(errors).count("trireme: error: "), 1, errors)
 
+    def test_rank_0_says_that_it_waits_and_what_no_interface_is(self):
+        alone = self.start("train", "run.toml", "--set", "timeout_s=4", environment=self.torchrun(0, 2, free_port()))
+        _, errors = alone.communicate(timeout=self.LIMIT)
+        self.assertEqual(alone.returncode, 3, errors)
+        self.assertIn("waits until all 2 ranks have come", errors)
+        result = self.start("train", "run.toml", "--ranks", "2", environment={"GLOO_SOCKET_IFNAME": "nope0"})
+        _, errors = result.communicate(timeout=self.LIMIT)
+        self.assertEqual(result.returncode, 2, errors)
+        self.assertEqual(errors.count("trireme: error: GLOO_SOCKET_IFNAME = nope0: is no network interface of this host"), 1, errors)
+
     def test_a_wrong_address_keeps_its_reason_and_the_limit(self):
         for address, reason in (("no-such-host.invalid", "ame "), ("127.0.0.1", "Connection refused")):
             with self.subTest(address=address):

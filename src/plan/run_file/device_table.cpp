@@ -17,7 +17,7 @@ DeviceSpec read_device(ConfigTable t) {
   // Gradients in messages keep the precision that they are accumulated in unless told otherwise.
   s.reduce_dtype = t.has("reduce_dtype") ? read_dtype(t, "reduce_dtype") : accumulate_dtype(s.dtype);
   t.string_or("reduce_dtype", "");
-  s.threads = static_cast<int>(t.integer_or("threads", s.threads, 0, 1 << 16));
+  s.threads = static_cast<int>(t.integer_or("threads", s.threads, 0, 1024));
   return s;
 }
 

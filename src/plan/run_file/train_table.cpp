@@ -12,6 +12,7 @@ OptimizerSpec read_optimizer(ConfigTable t) {
   if (s.beta1 == 1) t.fail("beta1", "must be below 1");
   if (s.beta2 == 1) t.fail("beta2", "must be below 1");
   s.eps = t.number_or("eps", s.eps, 0);
+  if (s.eps == 0) t.fail("eps", "must be above 0: a gradient of 0 would be divided by 0");
   s.weight_decay = t.number_or("weight_decay", s.weight_decay, 0);
   s.gradient_clip = t.number_or("gradient_clip", s.gradient_clip, 0);
   s.decay_norms_and_biases = t.boolean_or("decay_norms_and_biases", s.decay_norms_and_biases);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/json_words.h"
 #include "model/parameters.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checksum.h"
@@ -137,7 +138,7 @@ CheckpointIndex read_index(const std::filesystem::path& path) {
       if (!is_plain_file_name(index.tensors[name].file)) fail(name, "must name a file beside the index");
     }
   } catch (const nlohmann::json::exception& e) {
-    fail("", fmt::format("malformed: {}", e.what()));
+    fail("", fmt::format("malformed: {}", json_words(e)));
   }
   return index;
 }

@@ -156,7 +156,8 @@ DataBuildResult build_dataset(const DataBuildOptions& options, const ShowProgres
                                                        : "";
   if (num_documents == 0)
     throw ConfigError({.key = "inputs",
-                       .allowed = fmt::format("leaves no document for training: none was found{} (--documents says how a text is cut)",
+                       .value = options.inputs[0].string() + (options.inputs.size() > 1 ? ", ..." : ""),
+                       .allowed = fmt::format("leaves no document for training: 0 documents were found{} (--documents says how a text is cut)",
                                               skipped)});
   // With a share of 5 / n, that none of n documents is chosen has a probability of 0.7 %.
   if (train.num_documents() == 0 || (valid && valid->num_documents() == 0))

@@ -1,12 +1,18 @@
 #include "train/data/data_set.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "base/errors.h"
+#include "train/data/dataset_meta.h"
 
 namespace trireme::train {
 namespace {
@@ -18,6 +24,13 @@ XXH64_hash_t mix(XXH64_hash_t seed, const std::vector<T>& values) {
   return XXH3_64bits_withSeed(values.data(), values.size() * sizeof(T), seed);
 }
 
+// Of a SentencePiece model, which is kept as it is; files of Hugging Face may say the same in other words.
+std::string tokenizer_text(const std::string& prefix, const DatasetMeta& meta) {
+  if (meta.tokenizer != "sentencepiece" || meta.tokenizer_file.empty()) return {};
+  std::ifstream in(std::filesystem::path(prefix).parent_path() / meta.tokenizer_file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 }  // namespace
 
 OpenedSet open_set(const plan::RunSpec& run, const char* key, const plan::DataSet& set) {
@@ -27,6 +40,30 @@ OpenedSet open_set(const plan::RunSpec& run, const char* key, const plan::DataSe
   out.tokens->check_vocabulary(run.model.vocab_size);
   out.weights = LossWeights::open(*out.tokens);
   return out;
+}
+
+void check_same_tokenizer(const plan::RunSpec& run) {
+  std::optional<DatasetMeta> first;
+  std::string first_prefix;
+  for (const auto& [key, sets] : {std::pair{"data.train", &run.data.train}, std::pair{"data.valid", &run.data.valid}})
+    for (const plan::DataSet& set : *sets) {
+      if (set.prefix == "random") continue;
+      const auto meta = read_meta(set.prefix);
+      if (!meta || meta->tokenizer.empty()) continue;
+      if (!first) {
+        first = meta, first_prefix = set.prefix;
+      } else if (meta->tokenizer != first->tokenizer || meta->vocab_size != first->vocab_size ||
+                 tokenizer_text(set.prefix, *meta) != tokenizer_text(first_prefix, *first)) {
+        const bool same_size = meta->tokenizer == first->tokenizer && meta->vocab_size == first->vocab_size;
+        throw ConfigError({.file = run.file,
+                           .key = key,
+                           .value = set.prefix,
+                           .allowed = fmt::format("was made with another tokenizer ({}, {} tokens) than {} ({}, {} tokens{}): "
+                                                  "all sets of a run need the same",
+                                                  meta->tokenizer, meta->vocab_size, first_prefix, first->tokenizer,
+                                                  first->vocab_size, same_size ? ", but other ones" : "")});
+      }
+    }
 }
 
 std::string fingerprint(const OpenedSet& set) {

@@ -18,6 +18,10 @@ struct OpenedSet {
 // ConfigError naming `key` for files that are missing or damaged, and for tokens that the model does not know.
 OpenedSet open_set(const plan::RunSpec& run, const char* key, const plan::DataSet& set);
 
+// ConfigError where two sets of the run (data.train, data.valid) were made with different tokenizers, as far as their
+// PREFIX.meta.json say: the same number would be different texts.
+void check_same_tokenizer(const plan::RunSpec& run);
+
 // What makes two files the same data for a run: 16 hex digits over the number of documents and over tokens, document
 // bounds and loss weights at equal distances, all of them where they are few. Reads at most some 3 MB.
 std::string fingerprint(const OpenedSet& set);

@@ -6,6 +6,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/json_words.h"
 
 namespace trireme::train {
 
@@ -28,7 +29,7 @@ std::optional<DatasetMeta> read_meta(const std::string& prefix) {
     if (error || static_cast<std::int64_t>(bin_bytes) != meta.bin_bytes) return std::nullopt;
     return meta;
   } catch (const nlohmann::json::exception& e) {
-    throw ConfigError({.file = prefix + ".meta.json", .allowed = fmt::format("not valid: {}", e.what())});
+    throw ConfigError({.file = prefix + ".meta.json", .allowed = fmt::format("not valid: {}", json_words(e))});
   }
 }
 

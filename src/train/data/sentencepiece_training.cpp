@@ -147,10 +147,14 @@ void train_sentencepiece(const SentencePieceTraining& options, const ShowProgres
        {"num_threads", fmt::format("{}", std::max(1u, std::thread::hardware_concurrency()))},
        {"minloglevel", "2"}},
       &lines, &model);
-  if (!status.ok())
+  if (!status.ok()) {
+    // "Internal: ./src/trainer_interface.cc(660) [(condition)] Vocabulary size too high (5000). Please set it to ..."
+    std::string why = status.ToString();
+    if (const auto end = why.rfind("] "); end != std::string::npos) why = why.substr(end + 2);
     throw ConfigError({.key = "--vocab-size",
                        .value = fmt::format("{}", options.vocab_size),
-                       .allowed = fmt::format("SentencePiece: {}", status.ToString())});
+                       .allowed = fmt::format("SentencePiece: {}", why)});
+  }
   report.finish();
   write_file_atomically(options.model, model);
 }

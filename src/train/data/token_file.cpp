@@ -141,6 +141,11 @@ void TokenReader::read(std::int64_t first, std::span<std::int64_t> out) const {
     const auto* at = reinterpret_cast<const T*>(bin_.bytes().data()) + first;
     std::copy(at, at + out.size(), out.begin());
   });
+  if (vocab_size_ == INT64_MAX) return;
+  const auto strange = std::find_if(out.begin(), out.end(), [&](std::int64_t t) { return t < 0 || t >= vocab_size_; });
+  if (strange != out.end())
+    fail(fmt::format("holds token {} at place {}: model.vocab_size is {}, and {}.meta.json names no such token: one of the two files "
+                     "was changed or damaged", *strange, first + (strange - out.begin()), vocab_size_, prefix_));
 }
 
 void TokenReader::check_vocabulary(std::int64_t vocab_size) const {
@@ -163,6 +168,7 @@ void TokenReader::check_vocabulary(std::int64_t vocab_size) const {
   if (highest >= vocab_size)
     fail(fmt::format("holds token {}: model.vocab_size ({}) must be at least {}", highest, vocab_size, highest + 1));
   if (lowest < 0) fail(fmt::format("holds the negative token {}", lowest));
+  vocab_size_ = vocab_size;
 }
 
 TokenWriter::TokenWriter(const std::string& prefix, TokenType type)

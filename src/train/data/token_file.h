@@ -54,7 +54,8 @@ class TokenReader {
   std::int64_t first_token(std::int64_t document) const { return first_token_[static_cast<std::size_t>(document)]; }
   std::int64_t document_length(std::int64_t d) const { return first_token(d + 1) - first_token(d); }
 
-  // Tokens [first, first + out.size()) of the whole file.
+  // Tokens [first, first + out.size()) of the whole file. ConfigError for one that check_vocabulary() would have refused, had
+  // the meta file not said otherwise.
   void read(std::int64_t first, std::span<std::int64_t> out) const;
 
   // ConfigError unless every token lies in [0, vocab_size). Reads the whole file (about 2 GB/s), unless
@@ -70,6 +71,7 @@ class TokenReader {
   TokenType type_ = TokenType::int32;
   MappedFile bin_;
   std::vector<std::int64_t> first_token_;  // num_documents + 1
+  mutable std::int64_t vocab_size_ = INT64_MAX;  // once check_vocabulary() has been told
 };
 
 // Writes documents one after another. prepare() puts both files on the disk beside their names, commit() renames them:

@@ -1,5 +1,7 @@
 #include "train/data/training_data.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
@@ -7,13 +9,29 @@
 namespace trireme::train {
 namespace {
 
+bool any_weight(const OpenedSet& set) {
+  std::vector<float> block;
+  for (std::int64_t first = 0; first < set.tokens->num_tokens(); first += static_cast<std::int64_t>(block.size())) {
+    block.resize(static_cast<std::size_t>(std::min<std::int64_t>(1 << 16, set.tokens->num_tokens() - first)));
+    set.weights->read(first, block);
+    if (std::any_of(block.begin(), block.end(), [](float w) { return w > 0; })) return true;
+  }
+  return false;
+}
+
 std::vector<OpenedSet> open_sets(const plan::RunSpec& run) {
   if (run.data.train.empty())
     throw ConfigError({.file = run.file,
                        .key = "data.train",
                        .allowed = "is missing: the prefix of a .bin/.idx pair is needed (or \"random\")"});
+  check_same_tokenizer(run);
   std::vector<OpenedSet> sets;
-  for (const plan::DataSet& set : run.data.train) sets.push_back(open_set(run, "data.train", set));
+  for (const plan::DataSet& set : run.data.train) {
+    sets.push_back(open_set(run, "data.train", set));
+    if (sets.back().weights && !any_weight(sets.back()))
+      throw ConfigError({.file = run.file, .key = "data.train", .value = set.prefix,
+                         .allowed = "every loss weight of it is 0: nothing would be learned"});
+  }
   return sets;
 }
 

@@ -40,7 +40,7 @@ std::optional<LossSpikes::Reference> LossSpikes::reference() const {
 }
 
 std::string LossSpikes::why_spike(double loss) const {
-  if (!std::isfinite(loss)) return fmt::format("the loss is {}", loss);
+  if (!std::isfinite(loss)) return fmt::format("the loss is {}", std::isnan(loss) ? std::abs(loss) : loss);
   const auto held_against = reference();
   if (!held_against || loss <= spec_.factor * held_against->loss) return {};
   return fmt::format("the loss is {:.6g}, more than {:g} times {:.4g}, {}", loss, spec_.factor, held_against->loss,
