@@ -205,7 +205,7 @@ TEST_F(BuildDataset, Errors) {
   EXPECT_THAT(build({.inputs = {path("a.txt")}, .valid_fraction = 1}), HasSubstr("--valid-fraction = 1: must lie in"));
   EXPECT_THAT(build({.inputs = {path("a.txt")}, .valid_fraction = 0.5}), HasSubstr("leaves no document for"));
   write_file(path("empty.txt"), "\n \n");
-  EXPECT_THAT(build({.inputs = {path("empty.txt")}}), HasSubstr("inputs: leaves no document"));
+  EXPECT_THAT(build({.inputs = {path("empty.txt")}}), HasSubstr("empty.txt: leaves no document for training: 0 documents"));
   // Nothing is left behind by a failed build.
   for (const auto& entry : std::filesystem::directory_iterator(folder_))
     EXPECT_EQ(entry.path().extension(), ".txt") << entry.path();

@@ -160,6 +160,11 @@ DataBuildResult build_dataset(const DataBuildOptions& options, const ShowProgres
                        .allowed = fmt::format("leaves no document for training: 0 documents were found{} (--documents says how a text is cut)",
                                               skipped)});
   // With a share of 5 / n, that none of n documents is chosen has a probability of 0.7 %.
+  const std::string help =
+      num_documents >= 10  ? fmt::format("--valid-fraction {:.2g} would do, 0 does without validation; ",
+                                         std::min(0.5, 5.0 / static_cast<double>(num_documents)))
+      : num_documents > 1 ? "a greater fraction leaves some, 0 does without validation; "
+                           : "0 does without validation; ";
   if (train.num_documents() == 0 || (valid && valid->num_documents() == 0))
     throw ConfigError(
         {.key = "--valid-fraction",
@@ -167,8 +172,7 @@ DataBuildResult build_dataset(const DataBuildOptions& options, const ShowProgres
          .allowed = fmt::format(
              "leaves no document for {}: {} documents were found{} ({}--documents says how a text is cut)",
              train.num_documents() == 0 ? "training" : "validation", num_documents, skipped,
-             num_documents >= 10 ? fmt::format("--valid-fraction {:.2g} would do, 0 leaves validation out; ", std::min(0.5, 5.0 / static_cast<double>(num_documents)))
-                                 : std::string("0 leaves validation out; "))});
+             help)});
   if (with_weights && train.sum_of_weights() == 0)
     throw ConfigError({.key = "inputs", .allowed = "every training token weighs 0: nothing would be learned"});
 
