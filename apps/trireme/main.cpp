@@ -1,11 +1,15 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <system_error>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "base/edit_distance.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -30,6 +34,22 @@ std::map<std::string, std::string> read_environment() {
 std::string words(const std::system_error& error) {
   const std::string text = error.what(), prefix = "filesystem error: ";
   return text.rfind(prefix, 0) == 0 ? text.substr(prefix.size()) : text;
+}
+
+// CLI11 says of a word that is no command only that one is required.
+void check_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.size() < 2 || arguments[1].empty() || arguments[1].starts_with('-')) return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  const std::string& word = arguments[1];
+  if (std::ranges::find(names, word) != names.end()) return;
+  const std::string near = trireme::nearest_key(word, names);
+  std::string allowed = fmt::format("must be one of {}{}", fmt::join(names, ", "), near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
+#if !TRIREME_WITH_TORCH
+  for (const char* running : {"data", "probe", "train", "evaluate", "generate", "convert"})
+    if (word == running) allowed = "this build has the planning half alone: it was built without torch (docs/install.md)";
+#endif
+  throw trireme::ConfigError({.key = "command", .value = word, .allowed = allowed});
 }
 
 }  // namespace
@@ -60,6 +80,7 @@ int main(int argc, char** argv) {
 #endif
 
   try {
+    check_command(app, context.arguments);
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout))
       throw std::system_error(errno, std::generic_category(), "cannot write the output");

@@ -78,7 +78,9 @@ class Usage(Case):
 
     def test_no_command_and_unknown_options_are_bad_input(self):
         self.assertEqual(self.trireme().returncode, 2)
-        self.assertEqual(self.trireme("fly").returncode, 2)
+        unknown = self.trireme("modle", "deepseek_v3")
+        self.assertEqual(unknown.returncode, 2)
+        self.assertRegex(unknown.stderr, r'command = modle: must be one of plan, .*\(did you mean model\?\)')
         self.assertEqual(self.trireme("plan", self.run_file, "--speed", "9").returncode, 2)
 
     def test_plan_prints_the_grid_and_json(self):

@@ -22,9 +22,12 @@ TEST_P(Fuzz, ReadsOrRefusesEveryInput) {
     ADD_FAILURE() << fault.what << "\n--- the input:\n" << fault.input;
   });
   EXPECT_EQ(tally.inputs, inputs_of_a_format + static_cast<std::int64_t>(GetParam().seeds.size()));
-  if (GetParam().name != "sentencepiece")  // a build without the library refuses all
+  if (GetParam().name != "sentencepiece") {  // a build without the library refuses all
     EXPECT_LT(tally.refused, tally.inputs) << "not even a good input was read";
-  EXPECT_GT(tally.refused, 0) << "no mutation was wrong: the reader is not reached";
+  }
+  if (GetParam().refuses) {
+    EXPECT_GT(tally.refused, 0) << "no mutation was wrong: the reader is not reached";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, Fuzz, testing::ValuesIn(all_formats()), [](const auto& info) { return info.param.name; });
@@ -37,7 +40,7 @@ TEST(FuzzRunner, TellsOtherExceptionsAndMemoryFromRefusals) {
     if (input == "grows") {
       try {
         std::vector<char> all(std::size_t{1} << 34);
-        static char* volatile used;  // else the compiler leaves the allocation out
+        [[maybe_unused]] static char* volatile used;  // else the compiler leaves the allocation out
         used = all.data();
       } catch (const std::bad_alloc&) {  // as a reader might
       }

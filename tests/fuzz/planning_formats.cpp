@@ -126,9 +126,11 @@ void read_schedule(const std::string& text) {
 
 // Names that a run file's reader turns into a ConfigError with the key: what they throw is std::invalid_argument.
 void read_names(const std::string& text) {
+  bool known = false;
   const auto refusing = [&](const auto& read) {
     try {
       read();
+      known = true;
     } catch (const std::invalid_argument&) {
     } catch (const ConfigError&) {
     }
@@ -141,6 +143,7 @@ void read_names(const std::string& text) {
   refusing([&] { axes_in_order(text); });
   refusing([&] { plan::make_pattern(text, 4); });
   refusing([&] { model::find_kernels(text); });
+  if (!known) throw ConfigError({.value = text, .allowed = "no name of anything"});
 }
 
 std::vector<std::string> files(const std::string& format, std::initializer_list<const char*> paths) {

@@ -63,8 +63,14 @@ Outcome outcome_of(const Format& format, const std::string& input) {
   return out;
 }
 
+// In memory where the system has such a folder: much of what is read here is also written, and waits for a disk each time.
+fs::path temporary_folder() {
+  const char* memory = "/dev/shm";
+  return ::access(memory, W_OK) == 0 ? fs::path(memory) : fs::temp_directory_path();
+}
+
 struct Scratch {
-  fs::path folder = fs::temp_directory_path() / ("trireme_fuzz_" + std::to_string(::getpid()));
+  fs::path folder = temporary_folder() / ("trireme_fuzz_" + std::to_string(::getpid()));
   Scratch() { fs::create_directories(folder); }
   ~Scratch() {
     std::error_code ignored;
@@ -100,6 +106,26 @@ std::vector<std::string> kept_seeds(const std::string& format) {
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) out.push_back(source_file(folder + "/" + name));
   return out;
+}
+
+Format format(const std::string& name, std::vector<std::string> seeds, std::vector<std::string> words,
+              std::function<void(const std::string&)> read, bool refuses) {
+  for (std::string& seed : kept_seeds(name)) seeds.push_back(std::move(seed));
+  return {name, std::move(seeds), std::move(words), std::move(read), refuses};
+}
+
+Format with_file(const std::string& name, const fs::path& file, std::vector<std::string> words, std::function<void()> read,
+                 bool refuses) {
+  const std::string good = source_file(file);
+  return format(name, {good}, std::move(words), [=](const std::string& input) {
+    struct Restore {
+      const fs::path& path;
+      const std::string& good;
+      ~Restore() { write_file(path, good); }
+    } restore{file, good};
+    write_file(file, input);
+    read();
+  }, refuses);
 }
 
 std::optional<Fault> fault_of(const Format& format, const std::string& input) {

@@ -26,28 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace train;
 
-std::string bytes_of(const fs::path& path) { return source_file(path); }  // an absolute path stays as it is
-
-Format format(const std::string& name, std::vector<std::string> seeds, std::vector<std::string> words,
-              std::function<void(const std::string&)> read) {
-  for (std::string& seed : kept_seeds(name)) seeds.push_back(std::move(seed));
-  return {name, std::move(seeds), std::move(words), std::move(read)};
-}
-
-// Puts the input in the place of a file of a good folder, and the good one back.
-Format with_file(const std::string& name, const fs::path& file, std::vector<std::string> words, std::function<void()> read) {
-  const std::string good = bytes_of(file);
-  return format(name, {good}, std::move(words), [=](const std::string& input) {
-    struct Restore {
-      const fs::path& path;
-      const std::string& good;
-      ~Restore() { write_file(path, good); }
-    } restore{file, good};
-    write_file(file, input);
-    read();
-  });
-}
-
 void read_tokens() {
   const TokenReader reader((scratch_folder() / "tokens").string());
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(std::min<std::int64_t>(reader.num_tokens(), 1 << 16)));
@@ -83,7 +61,21 @@ std::vector<Format> text_formats() {
   };
   const std::vector<std::string> text = {"one line\nand another\n\na second document\n# three\nof Größe\r\n", "x"};
   const std::vector<std::string> words = {"{\"text\": \"b\"}\n", "\\ud800", "NaN", "\"text\": 1", "\xff\xfe", "\x1f\x8b\x08"};
-  return {format("jsonl", {"{\"text\": \"a\", \"n\": 1}\n{\"text\": \"\\u00e4\\n\"}\n"}, words, rule(DocumentRule::jsonl)),
+  const auto weighted = [](JsonFields fields) {
+    return [fields](const std::string& input) {
+      const fs::path file = scratch_folder() / "text.jsonl";
+      write_file(file, input);
+      for_each_document(file, {.rule = DocumentRule::jsonl, .json = fields}, [](const Document& document) {
+        for (const WeightedSpan& span : document.weights)
+          TRIREME_CHECK(span.bytes.begin <= span.bytes.end && span.bytes.end <= document.text.size() && span.weight >= 0);
+      });
+    };
+  };
+  return {format("jsonl_spans", {"{\"text\": \"Gr\u00f6\u00dfe\", \"w\": [[0, 2, 0.5], [3, 5, 1]]}\n{\"text\": \"a\", \"w\": 2}\n"},
+                 {"[0, 1, 1]", "[-1, 2, 1]", "[2, 1, 1]", "1e39"}, weighted({.weights = "w"})),
+          format("jsonl_prompts", {"{\"p\": \"ask\", \"c\": \"answer\", \"w\": 0.5}\n"}, {"\"c\": \"\"", "\\ud800"},
+                 weighted({.prompt = "p", .completion = "c", .weights = "w"})),
+          format("text_packed", {}, {}, rule(DocumentRule::line)), format("jsonl", {"{\"text\": \"a\", \"n\": 1}\n{\"text\": \"\\u00e4\\n\"}\n"}, words, rule(DocumentRule::jsonl)),
           format("text_blank_line", text, words, rule(DocumentRule::blank_line)), format("text_line", text, words, rule(DocumentRule::line)),
           format("text_separator", text, words, rule(DocumentRule::separator)), format("text_file", text, words, rule(DocumentRule::file))};
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <fstream>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -47,26 +48,36 @@ std::string text_of(const ordered_json& config, const char* key) {
   return value.is_object() && value.contains("content") && value["content"].is_string() ? value["content"].get<std::string>() : "";
 }
 
+// Calls `take` with text and id of each token that the file names until it returns true. What has another form is no token:
+// the file is transformers' to read.
+template <class Take>
+void find_token(const ordered_json& tokenizer, const Take& take) {
+  const auto is_id = [](const ordered_json& id) {
+    return id.is_number_integer() && id.get<double>() >= 0 && id.get<double>() <= std::numeric_limits<std::int32_t>::max();
+  };
+  if (tokenizer.contains("added_tokens") && tokenizer["added_tokens"].is_array())
+    for (const ordered_json& token : tokenizer["added_tokens"])
+      if (token.is_object() && token.contains("content") && token["content"].is_string() && token.contains("id") && is_id(token["id"]) &&
+          take(token["content"].get_ref<const std::string&>(), token["id"].get<std::int32_t>()))
+        return;
+  if (!tokenizer.contains("model") || !tokenizer["model"].is_object() || !tokenizer["model"].contains("vocab")) return;
+  const ordered_json& vocabulary = tokenizer["model"]["vocab"];
+  if (!vocabulary.is_object()) return;
+  for (auto at = vocabulary.begin(); at != vocabulary.end(); ++at)
+    if (is_id(*at) && take(at.key(), at->get<std::int32_t>())) return;
+}
+
 std::int32_t id_of(const ordered_json& tokenizer, const std::string& text) {
-  if (text.empty()) return -1;
-  if (tokenizer.contains("added_tokens"))
-    for (const auto& token : tokenizer["added_tokens"])
-      if (token.value("content", "") == text) return token.value("id", -1);
-  if (tokenizer.contains("model") && tokenizer["model"].contains("vocab")) {
-    const auto& vocabulary = tokenizer["model"]["vocab"];
-    if (vocabulary.is_object() && vocabulary.contains(text)) return vocabulary[text].get<std::int32_t>();
-  }
-  return -1;
+  std::int32_t out = -1;
+  if (text.empty()) return out;
+  find_token(tokenizer, [&](const std::string& found, std::int32_t id) { return found == text ? (out = id, true) : false; });
+  return out;
 }
 
 std::string text_of_id(const ordered_json& tokenizer, std::int32_t id) {
-  if (tokenizer.contains("added_tokens"))
-    for (const auto& token : tokenizer["added_tokens"])
-      if (token.value("id", -1) == id) return token.value("content", "");
-  if (tokenizer.contains("model") && tokenizer["model"].contains("vocab") && tokenizer["model"]["vocab"].is_object())
-    for (const auto& [text, found] : tokenizer["model"]["vocab"].items())
-      if (found == id) return text;
-  return {};
+  std::string out;
+  find_token(tokenizer, [&](const std::string& text, std::int32_t found) { return found == id ? (out = text, true) : false; });
+  return out;
 }
 
 SpecialIds write_bytes(const fs::path& folder, std::int64_t longest_sequence) {

@@ -6,6 +6,7 @@
 
 #include "base/errors.h"
 #include "base/read_file.h"
+#include "base/utf8.h"
 
 namespace trireme::train {
 namespace {
@@ -128,6 +129,13 @@ SentencePieceFile read_sentencepiece_file(const std::filesystem::path& path) {
     }
   }
   if (out.pieces.empty()) throw ConfigError({.file = path.string(), .allowed = "not a SentencePiece model: it has no pieces"});
+  // They go into JSON.
+  const auto check = [&](const std::string& piece) {
+    if (first_not_utf8(piece) < piece.size())
+      throw ConfigError({.file = path.string(), .allowed = "not a SentencePiece model: it has a piece that is not UTF-8"});
+  };
+  for (const auto& piece : out.pieces) check(piece.text);
+  for (const std::string& piece : {out.unk_piece, out.bos_piece, out.eos_piece, out.pad_piece}) check(piece);
   return out;
 }
 

@@ -56,7 +56,11 @@ std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
       throw ConfigError(
           {.file = path.string(), .key = fmt::format("line {}", number), .allowed = "expected a JSON object"});
     }
-    out.push_back(step_metrics_from_json(json));
+    try {
+      out.push_back(step_metrics_from_json(json));
+    } catch (const nlohmann::json::exception& e) {
+      throw ConfigError({.file = path.string(), .key = fmt::format("line {}", number), .allowed = e.what()});
+    }
   }
   return out;
 }
