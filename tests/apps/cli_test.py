@@ -156,7 +156,7 @@ class BadInput(Case):
             (["--set", f"folder={'x' * 300}"], ["folder = ", "name too long"]),
             (["--set", 'folder="a\\u0000b"'], ["folder", "zero byte"]),
             (["--set", 'folder=""', "--set", 'name="a\\nb"'], ["name = "]),
-            (["--set", 'folder=""', "--set", 'name="/a"'], ["name = /a"]),
+            (["--set", 'folder=""', "--set", 'name="/a"'], ["name = \"/a\""]),
         ]:
             with self.subTest(arguments=arguments):
                 self.refused(*arguments, says=says)

@@ -122,8 +122,11 @@ class Generate(Case):
         (self.folder / "prompts.txt").write_text("the\nfox\n---\nseven\n")
         self.assertEqual(prompts(self.lines(*at, "--prompt-file", "prompts.txt", "--separator", "---")), ["the\nfox", "seven"])
         self.assertEqual(prompts(self.lines(*at, text=b"over a\n")), ["over a"])
-        line, = self.lines(*at, text=b"caf\xc3")
-        self.assertEqual((line["prompt"], line["prompt_tokens"]), ("caf\ufffd", list(b"caf\xc3")))
+        line, = self.lines(*at, text="caf\u00e9".encode())
+        self.assertEqual((line["prompt"], line["prompt_tokens"]), ("caf\u00e9", list(b"caf\xc3\xa9")))
+        cut = self.trireme("generate", *at, text=b"caf\xc3")
+        self.assertEqual(cut.returncode, 2)
+        self.assertIn(b"a prompt must be text in UTF-8: byte 3 of one is 0xc3", cut.stderr)
         several = self.must("generate", *at, "--prompt", "the", "--prompt", "fox").stdout
         self.assertTrue(several.startswith(b"== prompt 1, sample 1 ==\nthe"), several)
         self.assertIn(b"\n\n== prompt 2, sample 1 ==\nfox", several)
