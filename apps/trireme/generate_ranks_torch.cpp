@@ -1,19 +1,14 @@
-#include <atomic>
 #include <thread>
 
-#include <ATen/Parallel.h>
 #include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "base/errors.h"
-#include "base/log.h"
-#include "comm/connect_store.h"
 #include "comm/launch_env.h"
-#include "comm/liveness.h"
-#include "parallel/thread_policy.h"
 #include "train/generate/layout_decoder.h"
 #include "trireme/generate_texts.h"
 #include "trireme/launch.h"
+#include "trireme/rank_life.h"
 
 namespace trireme::apps {
 
@@ -97,7 +92,7 @@ int launch(GenerateCall call, const OpenModel& model, int ranks, const Context& 
 }  // namespace
 
 int generate_on_ranks(const GenerateCall& call, const Context& context) {
-  comm::LaunchEnv env = find_place(context);
+  const comm::LaunchEnv env = find_place(context);
   if (env.source != comm::LaunchSource::single) wait_asleep(context);
   const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(call.timeout_s * 1e3));
   const OpenModel model = open_model(call);
@@ -107,47 +102,17 @@ int generate_on_ranks(const GenerateCall& call, const Context& context) {
     throw ConfigError({.key = "--pp",
                        .value = fmt::format("{} x --ep {}", call.pp, call.ep),
                        .allowed = fmt::format("{} ranks, which {} has started", env.world, comm::name_of(env.source))});
-  set_up_log({.rank = env.rank});
-  const auto own_store = comm::connect_store(env, timeout);
-  std::unique_ptr<comm::Communicator> communicator;  // outlives the liveness, which ends its operations
-  std::atomic<comm::Communicator*> to_abort{nullptr};
-  comm::Liveness liveness(own_store, {.rank = env.rank, .world = env.world, .server = comm::server_of(env)},
-                          [&to_abort](const comm::DeadRank&) {
-                            if (comm::Communicator* c = to_abort.load()) c->abort();
-                          });
-  const auto store = comm::watched(own_store, [&liveness] { return liveness.in_vain(); });
-  try {
-    if (!env.local_known) env = comm::with_local_ranks(env, store);
-    if (env.local_world > 1) parallel::use_batch_scheduling();
-    at::set_num_threads(call.threads > 0
-                            ? call.threads
-                            : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / env.local_world));
-    communicator =
-        std::make_unique<comm::Communicator>(store, comm::CommunicatorOptions{.rank = env.rank,
-                                                                              .mesh = mesh,
-                                                                              .timeout = timeout,
-                                                                              .liveness = &liveness,
-                                                                              .interface = env.interface,
-                                                                              .master_address = env.master_addr});
-    to_abort = communicator.get();
-    generate_as_rank(call, model, mesh, env.rank, *communicator, *store);
-  } catch (const NothingToDo&) {
-    liveness.finish();
-    return exit_bad_input;
-  } catch (const RuntimeFailure& error) {
-    liveness.fail(error.what());
-    const bool tells = liveness.tells();
-    if (env.serves_store) liveness.wait_until_told(std::min(timeout, liveness.patience()));
-    if (tells) throw;
-    return exit_runtime_failure;
-  } catch (const std::exception& error) {
-    liveness.fail(error.what());
-    throw;
-  }
-  to_abort = nullptr;
-  liveness.finish();
-  if (env.serves_store) liveness.wait_for_others(timeout);
-  return exit_ok;
+  RankLife life(env, timeout, "generate");
+  return life.run([&] {
+    life.find_local_ranks();
+    comm::Communicator& communicator = life.meet(mesh, "cpu", threads_of_rank(call.threads, life.env(), context));
+    try {
+      generate_as_rank(call, model, mesh, env.rank, communicator, life.store());
+    } catch (const NothingToDo&) {
+      return exit_bad_input;
+    }
+    return exit_ok;
+  });
 }
 
 }  // namespace trireme::apps

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdio>
 
-#include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/version.h>
 #include <unistd.h>
@@ -11,7 +10,6 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
-#include "base/final_failure.h"
 #include "base/log.h"
 #include "comm/connect_store.h"
 #include "comm/error_text.h"
@@ -19,9 +17,6 @@
 #include "comm/liveness.h"
 #include "comm/told_once.h"
 #include "model/untrainable.h"
-#include "nn/out_of_memory.h"
-#include "nn/counting_allocator.h"
-#include "parallel/thread_policy.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/exchange_pattern.h"
 #include "plan/run_files.h"
@@ -33,26 +28,18 @@
 #include "train/run_folder/run_lease.h"
 #include "trireme/memory_failure.h"
 #include "trireme/platform_choice.h"
+#include "trireme/rank_life.h"
 #include "trireme/run_plan.h"
 #include "trireme/run_output.h"
 #include "trireme/start_checks.h"
 #include "trireme/stop_signals.h"
 #include "trireme/version.h"
-#include "trireme/wait_for_ranks.h"
 
 namespace trireme::apps {
 
 namespace {
 
 constexpr int measured_steps_kept = 50;
-
-int threads_of_rank(const plan::RunSpec& run, const comm::LaunchEnv& env, const Context& context) {
-  if (run.device.threads > 0) return run.device.threads;
-  // A launcher that sets OMP_NUM_THREADS means it: torchrun sets 1, a Slurm script its --cpus-per-task.
-  if (const auto at = context.environment.find("OMP_NUM_THREADS"); at != context.environment.end())
-    if (const int threads = std::atoi(at->second.c_str()); threads > 0) return threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, env.local_world));
-}
 
 struct Planned {
   plan::RunSpec run;  // with the pattern that was chosen
@@ -160,19 +147,6 @@ Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, com
   return out;
 }
 
-// Where the launcher has not said which ranks share a host.
-comm::LaunchEnv ask_for_local_ranks(const comm::LaunchEnv& env, const c10::intrusive_ptr<c10d::Store>& store,
-                                    std::chrono::milliseconds timeout, const comm::Liveness& liveness) {
-  c10d::StoreTimeoutGuard guard(*store, timeout);
-  try {
-    return comm::with_local_ranks(env, store);
-  } catch (const std::exception& error) {
-    const auto dead = liveness.wait_for_verdict(liveness.patience());
-    throw RuntimeFailure({.rank = dead ? dead->rank : -1, .operation = "meet at the store", .group = "world",
-                          .reason = dead ? dead->reason : comm::error_text(error)});
-  }
-}
-
 // The name of every rank's host: rank 0 reads what each has written.
 std::vector<std::string> names_of_hosts(int rank, int world, c10d::Store& store) {
   std::array<char, 256> name{};
@@ -206,6 +180,65 @@ void write_run_folder(const RankOptions& options, const Planned& planned, const 
   plan::write_prediction(run.folder, planned.prediction);
 }
 
+// What the rank does between meeting the others and ending with them.
+int train_among(RankLife& life, const RankOptions& options, const Context& context) {
+  const plan::RunSpec& run = options.run;
+  const comm::LaunchEnv& env = life.env();
+  const plan::Mesh mesh = plan::resolve_mesh(run, env.world);
+  check_before_launch(options, env.world);
+  life.find_local_ranks();
+  check_device(run, env.local_world);
+  comm::Communicator& communicator = life.meet(mesh, run.device.device, threads_of_rank(run.device.threads, env, context));
+  const Planned planned = agree_on_plan(options, mesh, env.rank, communicator, life.store());
+  // Where this program has started the ranks it has looked before.
+  if (env.source == comm::LaunchSource::torchrun || env.source == comm::LaunchSource::slurm)
+    agree_that_it_fits(options, planned.need, env, communicator);
+  const std::vector<std::string> hosts = names_of_hosts(env.rank, env.world, life.store());
+  if (env.rank == 0) write_run_folder(options, planned, context, hosts);
+
+  std::unique_ptr<RunOutput> output;
+  if (env.rank == 0) output = std::make_unique<RunOutput>(run, planned.plan, planned.prediction, options.json);
+  plan::MeasuredSteps measured(env.rank, measured_steps_kept);
+  train::TrainerOptions to;
+  to.rank = env.rank;
+  to.local_rank = env.local_rank;
+  to.resume = options.resume;
+  to.identity = planned.identity;
+  if (planned.lease) to.check_folder = [&planned] { planned.lease->check(); };
+  to.predicted_step_s = planned.prediction.step_s;
+  to.stop_requested = [] { return stop_was_requested(); };
+  to.stop_comes_after = [](const char* what) { stop_comes_after(what); };
+  to.in_vain = [&life] { return life.in_vain(); };
+  to.on_step = [&](std::int64_t step, const parallel::StepResult& result) {
+    // The first step makes buffers and meets peers for the first time: it is no sample of the others.
+    if (step > 1) measured.add(step, result.timeline.step_s, result.timeline.spans, result.expert_rows, result.timeline.phases);
+  };
+  if (output) {
+    to.on_metrics = [&](const train::StepMetrics& m) {
+      planned.lease->check();
+      output->step(m);
+    };
+    to.on_place = [&](std::int64_t step) { output->goes_on_behind(step); };
+    to.on_message = [&](const std::string& text) { output->message(text); };
+  }
+  train::TrainOutcome outcome;
+  name_memory_holders(env.rank, planned.need.parts.at(static_cast<std::size_t>(mesh.pp_index(env.rank))), [&] {
+    train::Trainer trainer(planned.run, planned.plan, communicator, life.shared_store(), std::move(to));
+    // Until here a signal ends the rank: there was nothing to save.
+    const bool own_launcher = env.source == comm::LaunchSource::trireme;
+    catch_stop_signals({.says_so = env.rank == 0, .second_kills = env.world == 1 && !own_launcher});
+    outcome = trainer.run();
+  });
+  if (!measured.empty()) {
+    plan::MeasuredRank summary = measured.summary(outcome.peak_bytes);
+    summary.checkpoint_peak_bytes = outcome.checkpoint_peak_bytes;
+    summary.checkpoint_copy_bytes = outcome.checkpoint_copy_bytes;
+    plan::write_measured(run.folder, summary);
+  }
+  if (output) output->end(outcome);
+  return outcome.stopped_early ? comm::exit_stopped : exit_ok;
+}
+
 }  // namespace
 
 void check_before_launch(const RankOptions& options, int num_ranks) {
@@ -230,137 +263,24 @@ int refuse(const ConfigError& error, const comm::LaunchEnv& env) {
   throw error;
 }
 
-int failure_code(const RuntimeFailure& error, const comm::LaunchEnv& env) {
-  const bool is_final = dynamic_cast<const FinalFailure*>(&error) != nullptr;
-  return is_final && env.source == comm::LaunchSource::trireme ? comm::exit_final_failure : exit_runtime_failure;
-}
-
 int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, const Context& context) {
   const plan::RunSpec& run = options.run;
-  set_up_log({.rank = launched_as.world > 1 ? launched_as.rank : -1});
   const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(run.timeout_s * 1e3));
-  nn::install_counting_allocator();
-
-  const auto own_store = comm::connect_store(launched_as, timeout, [](const std::string& text) { spdlog::info("{}", text); });
-  std::unique_ptr<comm::Communicator> communicator;
-  std::atomic<comm::Communicator*> to_abort{nullptr};
-  std::unique_ptr<comm::Liveness> liveness;
-  if (launched_as.world > 1)
-    liveness = std::make_unique<comm::Liveness>(
-        own_store,
-        comm::Liveness::Options{.rank = launched_as.rank, .world = launched_as.world, .timeout = timeout,
-                                .server = comm::server_of(launched_as)},
-        [&to_abort](const comm::DeadRank&) {
-          if (comm::Communicator* c = to_abort.load()) c->abort();
-        });
-  const auto in_vain = [&liveness] { return liveness ? liveness->in_vain() : std::string(); };
-  const auto store = comm::watched(own_store, in_vain);
-  comm::LaunchEnv env = launched_as;
-  bool stopped = false;
-  try {
-    const plan::Mesh mesh = plan::resolve_mesh(run, env.world);
-    check_before_launch(options, env.world);
-    std::optional<WaitForRanks> waiting;
-    if (env.rank == 0 && env.world > 1) waiting.emplace(env.world, timeout);
-    if (!env.local_known) env = ask_for_local_ranks(env, store, timeout, *liveness);
-    check_device(run, env.local_world);
-    if (env.local_world > 1) parallel::use_batch_scheduling();
-    at::set_num_threads(threads_of_rank(run, env, context));
-    communicator = std::make_unique<comm::Communicator>(
-        store, comm::CommunicatorOptions{.rank = env.rank, .mesh = mesh,
-                                         .device = run.device.device == "cpu" ? at::Device(at::kCPU)
-                                                                              : at::Device(at::kCUDA, env.local_rank),
-                                         .timeout = timeout, .liveness = liveness.get(),
-                                         .interface = env.interface, .master_address = env.master_addr});
-    to_abort = communicator.get();
-    waiting.reset();
-    const Planned planned = agree_on_plan(options, mesh, env.rank, *communicator, *store);
-    // Where this program has started the ranks it has looked before.
-    if (env.source == comm::LaunchSource::torchrun || env.source == comm::LaunchSource::slurm)
-      agree_that_it_fits(options, planned.need, env, *communicator);
-    const std::vector<std::string> hosts = names_of_hosts(env.rank, env.world, *store);
-    if (env.rank == 0) write_run_folder(options, planned, context, hosts);
-
-    std::unique_ptr<RunOutput> output;
-    if (env.rank == 0) output = std::make_unique<RunOutput>(run, planned.plan, planned.prediction, options.json);
-    plan::MeasuredSteps measured(env.rank, measured_steps_kept);
-    train::TrainerOptions to;
-    to.rank = env.rank;
-    to.local_rank = env.local_rank;
-    to.resume = options.resume;
-    to.identity = planned.identity;
-    if (planned.lease) to.check_folder = [&planned] { planned.lease->check(); };
-    to.predicted_step_s = planned.prediction.step_s;
-    to.stop_requested = [] { return stop_was_requested(); };
-    to.stop_comes_after = [](const char* what) { stop_comes_after(what); };
-    to.in_vain = in_vain;
-    to.on_step = [&](std::int64_t step, const parallel::StepResult& result) {
-      // The first step makes buffers and meets peers for the first time: it is no sample of the others.
-      if (step > 1) measured.add(step, result.timeline.step_s, result.timeline.spans, result.expert_rows, result.timeline.phases);
-    };
-    if (output) {
-      to.on_metrics = [&](const train::StepMetrics& m) {
-        planned.lease->check();
-        output->step(m);
-      };
-      to.on_place = [&](std::int64_t step) { output->goes_on_behind(step); };
-      to.on_message = [&](const std::string& text) { output->message(text); };
+  RankLife life(launched_as, timeout, "start of the run");
+  std::optional<DoesNotFit> refused;
+  const int code = life.run([&] {
+    try {
+      return train_among(life, options, context);
+    } catch (const NoPlan&) {
+      return exit_bad_input;
+    } catch (const DoesNotFit& error) {
+      refused = error;
+      return exit_bad_input;
     }
-    train::TrainOutcome outcome;
-    name_memory_holders(env.rank, planned.need.parts.at(static_cast<std::size_t>(mesh.pp_index(env.rank))), [&] {
-      train::Trainer trainer(planned.run, planned.plan, *communicator, store, std::move(to));
-      // Until here a signal ends the rank: there was nothing to save.
-      const bool own_launcher = env.source == comm::LaunchSource::trireme;
-      catch_stop_signals({.says_so = env.rank == 0, .second_kills = env.world == 1 && !own_launcher});
-      outcome = trainer.run();
-    });
-    stopped = outcome.stopped_early;
-    if (!measured.empty()) {
-      plan::MeasuredRank summary = measured.summary(outcome.peak_bytes);
-      summary.checkpoint_peak_bytes = outcome.checkpoint_peak_bytes;
-      summary.checkpoint_copy_bytes = outcome.checkpoint_copy_bytes;
-      plan::write_measured(run.folder, summary);
-    }
-    if (output) output->end(outcome);
-  } catch (const NoPlan&) {
-    if (liveness) liveness->finish();
-    return exit_bad_input;
-  } catch (const ConfigError& error) {
-    if (!liveness) throw;
-    liveness->fail(error.what());
-    const bool first = comm::first_to_tell(*own_store, error.what());
-    liveness->tells();  // and nobody else
-    if (env.serves_store) liveness->wait_until_told(std::min(timeout, liveness->patience()));
-    if (first) throw;
-    return exit_bad_input;
-  } catch (const DoesNotFit& refused) {
-    if (liveness) {
-      liveness->finish();
-      if (env.serves_store) liveness->wait_for_others(timeout);
-    }
-    if (refused.here) throw *refused.here;
-    spdlog::info("ends: another host has too little memory");
-    return exit_bad_input;
-  } catch (const RuntimeFailure& error) {
-    if (!liveness) throw;
-    // One rank's death ends all: one of them says so. What failed in no group failed on the rank that it names.
-    liveness->fail(error.what(), error.detail().group.empty() ? error.detail().rank : -1);
-    const bool tells = liveness->tells();
-    if (env.serves_store) liveness->wait_until_told(std::min(timeout, liveness->patience()));
-    if (tells) throw;
-    return failure_code(error, env);
-  } catch (const std::exception& error) {
-    const auto memory = nn::out_of_memory(error);
-    if (liveness) liveness->fail(memory.value_or(comm::error_text(error)));
-    if (memory) throw RuntimeFailure({.rank = env.rank, .operation = "start of the run", .reason = *memory});
-    throw;
-  }
-  to_abort = nullptr;
-  if (liveness) {
-    liveness->finish();
-    if (env.serves_store) liveness->wait_for_others(timeout);
-  }
-  return stopped ? comm::exit_stopped : exit_ok;
+  });
+  if (refused && refused->here) throw *refused->here;
+  if (refused) spdlog::info("ends: another host has too little memory");
+  return code;
 }
 
 }  // namespace trireme::apps

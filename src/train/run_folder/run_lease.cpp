@@ -43,7 +43,7 @@ bool write_all(int fd, const std::string& text) {
 
 struct RunLease::State {
   RunLeaseOptions options;
-  fs::path path, own;  // run.lock, and the name under which this session prepares it
+  fs::path path, own;  // run.lock, and the name under which it is prepared
   LeaseHolder holder;
   int fd = -1;  // writes to it reach nobody else's lease, even where run.lock is another file by now
   mutable std::mutex mutex;
