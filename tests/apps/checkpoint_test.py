@@ -12,7 +12,7 @@ import time
 import unittest
 
 from small_model import small_model
-from suites import kill_if_there, run_suites
+from suites import clean_environment, kill_if_there, run_suites
 
 TRIREME = os.environ["TRIREME"]
 SOURCE = pathlib.Path(os.environ["TRIREME_SOURCE_DIR"])
@@ -50,7 +50,7 @@ class Case(unittest.TestCase):
         self.checkpoints = self.folder / "out" / "checkpoints"
 
     def environment(self):
-        return {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "RANK", "WORLD_", "MASTER_"))}
+        return clean_environment()
 
     def trireme(self, *arguments, timeout=180):
         return subprocess.run([TRIREME, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=timeout,

@@ -10,7 +10,7 @@ import time
 import unittest
 
 from small_model import small_model
-from suites import kill_if_there, run_suites
+from suites import clean_environment, kill_if_there, run_suites
 
 TRIREME = os.environ["TRIREME"]
 SOURCE = pathlib.Path(os.environ["TRIREME_SOURCE_DIR"])
@@ -46,7 +46,7 @@ class Case(unittest.TestCase):
         self.run_file.write_text(RUN)
 
     def trireme(self, *arguments, environment=None, timeout=180):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "RANK", "WORLD_", "MASTER_"))}
+        clean = clean_environment()
         return subprocess.run([TRIREME, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True,
                               timeout=timeout, env={**clean, **(environment or {})})
 

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 from small_model import small_model
-from suites import run_suites
+from suites import clean_environment, run_suites
 
 TRIREME = os.environ["TRIREME"]
 
@@ -58,7 +58,7 @@ class Case(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
 
     def trireme(self, *arguments, timeout=180):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "RANK", "WORLD_", "MASTER_"))}
+        clean = clean_environment()
         return subprocess.run([TRIREME, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=timeout,
                               env=clean)
 

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 from small_model import small_model
-from suites import run_suites
+from suites import clean_environment, run_suites
 
 TRIREME = os.environ["TRIREME"]
 SOURCE = pathlib.Path(os.environ["TRIREME_SOURCE_DIR"])
@@ -51,7 +51,7 @@ class Case(unittest.TestCase):
 
     @classmethod
     def trireme(cls, *arguments, text=None):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "RANK", "WORLD_", "MASTER_"))}
+        clean = clean_environment()
         return subprocess.run([TRIREME, *map(str, arguments)], cwd=cls.folder, capture_output=True, input=text or b"",
                               timeout=300, env={**clean, "OMP_NUM_THREADS": "1"})
 

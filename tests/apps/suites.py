@@ -14,6 +14,11 @@ def run_suites():
     sys.exit(77 if result.testsRun == len(result.skipped) else 0)
 
 
+def clean_environment():
+    """This process's environment without a launcher's variables: what the program starts is no rank of what runs the tests."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "RANK", "WORLD_", "MASTER_"))}
+
+
 def kill_if_there(pid):
     try:
         os.kill(pid, signal.SIGKILL)
