@@ -244,9 +244,9 @@ int train_among(RankLife& life, const RankOptions& options, const Context& conte
 void check_before_launch(const RankOptions& options, int num_ranks) {
   model::refuse_untrainable(options.run.model, options.run.file);
   plan::resolve_mesh(options.run, num_ranks);
-  train::open_training(options.run);
+  const auto data = train::open_training(options.run);
   train::open_evaluation(options.run);
-  if (const auto latest = train::checkpoint_to_resume(options.run, options.resume)) train::check_resume(options.run, *latest);
+  if (const auto latest = train::checkpoint_to_resume(options.run, options.resume)) train::check_resume(options.run, *latest, *data);
 }
 
 int refuse(const ConfigError& error, const comm::LaunchEnv& env) {

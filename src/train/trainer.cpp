@@ -48,10 +48,10 @@ std::optional<CheckpointInfo> checkpoint_to_resume(const plan::RunSpec& run, Res
   return latest;
 }
 
-void check_resume(const plan::RunSpec& run, const CheckpointInfo& checkpoint) {
+void check_resume(const plan::RunSpec& run, const CheckpointInfo& checkpoint, TrainingData& data) {
   const CheckpointReader reader(checkpoint.path);
   reader.check_model(run.model);
-  open_training(run)->resume(reader.state().json(), (checkpoint.path / state_file).string());
+  data.resume(reader.state().json(), (checkpoint.path / state_file).string());
 }
 
 struct Trainer::State {

@@ -20,6 +20,8 @@ class Store;
 
 namespace trireme::train {
 
+class TrainingData;
+
 enum class Resume {
   never,   // a run folder that holds checkpoints is refused
   if_any,  // from the newest checkpoint where there is one
@@ -31,8 +33,8 @@ enum class Resume {
 std::optional<CheckpointInfo> checkpoint_to_resume(const plan::RunSpec& run, Resume resume);
 
 // ConfigError where the run's model, seed or data are not those of the checkpoint (train/data/data_position.h says what may
-// change), which the trainer refuses as well: before any rank runs.
-void check_resume(const plan::RunSpec& run, const CheckpointInfo& checkpoint);
+// change), which the trainer refuses as well: before any rank runs. `data` is the run's, and of no use afterwards.
+void check_resume(const plan::RunSpec& run, const CheckpointInfo& checkpoint, TrainingData& data);
 
 struct TrainerOptions {
   int rank = 0;
