@@ -4,7 +4,7 @@
 
 #include <atomic>
 #include <csignal>
-#include <cstring>
+#include <cstddef>
 #include <initializer_list>
 
 #include "comm/exit_codes.h"
@@ -13,27 +13,31 @@ namespace trireme::apps {
 
 namespace {
 
-volatile std::sig_atomic_t requested = 0;
-volatile std::sig_atomic_t asked_by_user = 0;  // by SIGINT or SIGTERM
+// Two signals may be handled in two threads at once, so each counts itself in one step.
+std::atomic<bool> requested{false};
+std::atomic<int> asks_of_user{0};  // SIGINT and SIGTERM
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free, "used in a signal handler");
 StopSignals signals_are;
 std::atomic<const char*> current{"this step"};
 
-// In a signal handler: write(2) alone.
+// In a signal handler: write(2) alone, and once for a line, so that two threads do not mix theirs. A longer text is cut.
 void say(std::initializer_list<const char*> parts) {
+  char line[256];
+  std::size_t length = 0;
   for (const char* part : parts)
-    if (write(STDERR_FILENO, part, std::strlen(part)) < 0) return;
+    for (; *part != '\0' && length < sizeof line; ++part) line[length++] = *part;
+  if (write(STDERR_FILENO, line, length) < 0) return;
 }
 
 void request(int signal) {
   const bool by_user = signal != SIGUSR1;
-  if (by_user && asked_by_user != 0 && signals_are.second_kills) {
+  const bool asked_before = by_user && asks_of_user.fetch_add(1) > 0;
+  if (asked_before && signals_are.second_kills) {
     say({"trireme: killed on request\n"});
     _exit(comm::exit_killed_on_request);
   }
-  if (requested == 0 && signals_are.says_so)
+  if (!requested.exchange(true) && signals_are.says_so)
     say({"trireme: stopping after ", current.load(), ", then saving a checkpoint", signals_are.second_kills ? "; again to kill\n" : "\n"});
-  if (by_user) asked_by_user = 1;
-  requested = 1;
 }
 
 }  // namespace
@@ -46,7 +50,7 @@ void catch_stop_signals(StopSignals how) {
   for (int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
 }
 
-bool stop_was_requested() { return requested != 0; }
+bool stop_was_requested() { return requested.load(); }
 
 void stop_comes_after(const char* what) { current = what; }
 

@@ -211,12 +211,13 @@ class Stopping(Case):
     def test_a_second_signal_kills_a_single_rank(self):
         process = self.start("train", "run.toml", "--ranks", 1, "--json", "--set", "layout.pp=1")
         self.wait_for_step(process, 2)
-        # Both wait for it while it is stopped, so that no step can end between them.
+        # Both wait for it while it is stopped, so that no step can end between them. Two threads may then handle them at
+        # once: either may speak first.
         for sign in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
             process.send_signal(sign)
         _, errors = process.communicate(timeout=self.LIMIT)
         self.assertEqual(process.returncode, 130, errors)
-        self.assertEqual(errors.splitlines()[-1], "trireme: killed on request")
+        self.assertIn("trireme: killed on request", errors.splitlines())
 
     def test_a_signal_before_the_first_step_ends_all_at_once(self):
         process = self.start("train", "run.toml", "--ranks", 2, "--json")
