@@ -34,7 +34,7 @@ step() {
 packages=(g++ cmake ninja-build ccache mold make git ca-certificates python3 python3-venv
   libgloo-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev
   libgtest-dev libgmock-dev libsentencepiece-dev libxxhash-dev dict-gcide
-  zlib1g-dev libzstd-dev libbz2-dev liblzma-dev)
+  libre2-dev zlib1g-dev libzstd-dev libbz2-dev liblzma-dev)
 
 install_packages() {
   local missing=()

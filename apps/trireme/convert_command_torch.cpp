@@ -110,7 +110,7 @@ void run(const Options& o) {
   if (!o.tokenizer.empty()) tokenizer = train::tokenizer_named(o.tokenizer);
   train::CheckpointChoice choice{.best = o.best, .key = "SOURCE"};
   if (o.step >= 0) choice.step = o.step;
-  const fs::path folder = train::find_weights(o.source, choice);
+  const fs::path folder = train::find_weights(o.source, choice).folder;
   if (fs::exists(o.to_hf) && fs::equivalent(folder, o.to_hf))
     throw ConfigError({.key = "--to-hf", .value = o.to_hf, .allowed = "is the folder that is read: name another"});
   const auto weights = train::open_weights(folder, {.key = choice.key});
@@ -141,7 +141,7 @@ void add_convert_command(CLI::App& app, Context&) {
   auto options = std::make_shared<Options>();
   CLI::App* c = app.add_subcommand(
       "convert", "Write a checkpoint as a Hugging Face folder (to train from one, name it in checkpoint.initial)");
-  c->add_option("source", options->source, "A run's folder, a folder of checkpoints or one of them, or a Hugging Face folder")->required();
+  c->add_option("source", options->source, "A run's folder or file, a folder of checkpoints or one of them, or a Hugging Face folder")->required();
   c->add_option("--to-hf", options->to_hf, "Folder to write: config.json, safetensors and the tokenizer")->required();
   CLI::Option* step = c->add_option("--step", options->step, "The checkpoint of this step (default: the newest)")
                           ->check(CLI::NonNegativeNumber);

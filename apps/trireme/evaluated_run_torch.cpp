@@ -18,52 +18,10 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t default_sequence_length = 1024;
 
-struct Source {
-  std::optional<fs::path> run_file;  // of the run whose checkpoint this is
-  bool is_run = false;               // the run was named, not its checkpoint
-  fs::path weights;
-};
-
-std::optional<fs::path> run_file_above(const fs::path& checkpoint) {
-  const fs::path file = fs::absolute(checkpoint / "").parent_path().parent_path().parent_path() / "run.toml";
-  return fs::exists(file) ? std::optional(file) : std::nullopt;
-}
-
-Source find_source(const EvaluateOptions& o) {
-  const fs::path path = o.source;
-  if (!fs::exists(path))
-    throw ConfigError(
-        {.key = "SOURCE",
-         .value = o.source,
-         .allowed = "there is no such file or folder: a run's folder or file, a checkpoint or a Hugging Face folder "
-                    "is needed"});
+train::FoundWeights find_source(const EvaluateOptions& o) {
   train::CheckpointChoice choice{.best = o.best, .key = "SOURCE"};
   if (o.step > 0) choice.step = o.step;
-  const auto chosen = [&](const fs::path& folder) { return train::choose_checkpoint(folder, choice, o.source).path; };
-  const auto without_step = [&](Source found) {
-    if (o.step > 0 || o.best)
-      throw ConfigError({.key = o.best ? "--best" : "--step",
-                         .value = o.best ? "" : fmt::format("{}", o.step),
-                         .allowed = "chooses among a run's checkpoints, and SOURCE is not a run"});
-    return found;
-  };
-  if (fs::exists(path / train::index_file)) return without_step({.run_file = run_file_above(path), .weights = path});
-  if (fs::exists(path / "config.json")) return without_step({.weights = path});
-  if (fs::exists(path / "run.toml"))
-    return {.run_file = path / "run.toml", .is_run = true, .weights = chosen(path / "checkpoints")};
-  if (fs::is_regular_file(path)) {
-    const plan::RunSpec run = plan::load_run(path, o.set);
-    return {.run_file = path, .is_run = true, .weights = chosen(run.folder / "checkpoints")};
-  }
-  if (!train::list_checkpoints(path).empty()) {
-    const fs::path checkpoint = chosen(path);
-    return {.run_file = run_file_above(checkpoint), .weights = checkpoint};
-  }
-  throw ConfigError(
-      {.key = "SOURCE",
-       .value = o.source,
-       .allowed = "is neither a run's folder (run.toml), a checkpoint (index.json), a folder of checkpoints nor a "
-                  "Hugging Face folder (config.json)"});
+  return train::find_weights(o.source, choice, o.set);
 }
 
 plan::DataSet set_of(const std::string& text) {
@@ -111,10 +69,10 @@ std::int64_t sequences_of(const std::string& text) {
 }
 
 // Without a run: the model alone, on one rank or as many data ranks as are asked for.
-plan::RunSpec run_without_file(const Source& source, const EvaluateOptions& o) {
+plan::RunSpec run_without_file(const train::FoundWeights& source, const EvaluateOptions& o) {
   plan::RunSpec run;
   run.name = "evaluate";
-  run.model = train::open_weights(source.weights)->model();
+  run.model = train::open_weights(source.folder)->model();
   run.batch = {.sequence_length = default_sequence_length, .micro_batch = 1, .global_batch = 1};
   return plan::parse_run(plan::to_toml(run), o.source, o.set);
 }
@@ -122,8 +80,8 @@ plan::RunSpec run_without_file(const Source& source, const EvaluateOptions& o) {
 }  // namespace
 
 EvaluatedRun evaluated_run(const EvaluateOptions& o, int launched_ranks) {
-  const Source source = find_source(o);
-  EvaluatedRun out{.weights = source.weights};
+  const train::FoundWeights source = find_source(o);
+  EvaluatedRun out{.weights = source.folder};
   plan::RunSpec& run = out.run;
   run = source.run_file ? plan::load_run(*source.run_file, o.set) : run_without_file(source, o);
   if (!source.is_run) run.layout = {};

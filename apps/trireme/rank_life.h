@@ -31,6 +31,7 @@ class RankLife {
   // Sets up the log and connects to the store. `operation` names what the rank does, for memory that ends outside of a
   // step. RuntimeFailure where the store can't be reached.
   RankLife(const comm::LaunchEnv& launched_as, std::chrono::milliseconds timeout, std::string operation);
+  ~RankLife();
 
   // Runs `body`, which calls meet(), and ends this rank with the others; returns the body's exit code. A failure is told to
   // the others first. It is thrown on by one rank; on the others this returns the exit code that it means.

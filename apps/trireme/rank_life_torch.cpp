@@ -48,6 +48,8 @@ RankLife::RankLife(const comm::LaunchEnv& launched_as, std::chrono::milliseconds
   store_ = comm::watched(own_store_, [this] { return in_vain(); });
 }
 
+RankLife::~RankLife() = default;
+
 std::string RankLife::in_vain() const { return liveness_ ? liveness_->in_vain() : std::string(); }
 
 void RankLife::find_local_ranks() {

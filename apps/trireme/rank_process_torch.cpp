@@ -194,7 +194,6 @@ int train_among(RankLife& life, const RankOptions& options, const Context& conte
   if (env.source == comm::LaunchSource::torchrun || env.source == comm::LaunchSource::slurm)
     agree_that_it_fits(options, planned.need, env, communicator);
   const std::vector<std::string> hosts = names_of_hosts(env.rank, env.world, life.store());
-  if (env.rank == 0) write_run_folder(options, planned, context, hosts);
 
   std::unique_ptr<RunOutput> output;
   if (env.rank == 0) output = std::make_unique<RunOutput>(run, planned.plan, planned.prediction, options.json);
@@ -224,6 +223,8 @@ int train_among(RankLife& life, const RankOptions& options, const Context& conte
   train::TrainOutcome outcome;
   name_memory_holders(env.rank, planned.need.parts.at(static_cast<std::size_t>(mesh.pp_index(env.rank))), [&] {
     train::Trainer trainer(planned.run, planned.plan, communicator, life.shared_store(), std::move(to));
+    // Not before: a checkpoint that turns out to be damaged leaves the folder as it was.
+    if (env.rank == 0) write_run_folder(options, planned, context, hosts);
     // Until here a signal ends the rank: there was nothing to save.
     const bool own_launcher = env.source == comm::LaunchSource::trireme;
     catch_stop_signals({.says_so = env.rank == 0, .second_kills = env.world == 1 && !own_launcher});

@@ -64,9 +64,15 @@ void report_command(const Options& o) {
   const auto measured = r.measured_timelines();
   std::vector<report::TraceGroup> groups = {{"predicted", r.prediction.ranks}};
   if (!measured.empty()) groups.push_back({"measured", measured});
-  write_file_atomically(trace, report::trace_json(r.plan, groups));
-  write_file_atomically(html, report::html_page({.title = fs::weakly_canonical(folder).filename().string(), .text = text,
-                                                 .plan = r.plan, .predicted = r.prediction, .measured = measured, .report = &r, .facts = r.facts}));
+  // Both or none.
+  AtomicFile page(html), events(trace);
+  page.write(report::html_page({.title = fs::weakly_canonical(folder).filename().string(), .text = text, .plan = r.plan,
+                                .predicted = r.prediction, .measured = measured, .report = &r, .facts = r.facts}));
+  events.write(report::trace_json(r.plan, groups));
+  page.sync();
+  events.sync();
+  page.commit();
+  events.commit();
   if (o.json) {
     std::fputs((json_text(report::run_json(r), 1) + "\n").c_str(), stdout);
   } else {

@@ -63,7 +63,7 @@ void RunOutput::step(const train::StepMetrics& measured) {
 
 void RunOutput::end(const train::TrainOutcome& outcome) {
   if (outcome.eval_loss)
-    message(fmt::format("validation loss {:.4f}{}", *outcome.eval_loss,
+    message(fmt::format("validation loss of step {}: {:.4f}{}", outcome.eval_step, *outcome.eval_loss,
                         outcome.bigram_loss >= 0 ? fmt::format(", bigram model {:.4f}", outcome.bigram_loss) : ""));
   message(fmt::format("{} after step {}; `trireme report {}` compares prediction and measurement",
                       outcome.stopped_early ? "stopped, saved" : "done", outcome.last_step, state_->run.folder.string()));

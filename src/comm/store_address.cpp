@@ -169,7 +169,7 @@ std::string reach(const std::string& named, int port, milliseconds limit, const 
     std::string reason = at.error;
     for (const Address& address : at.addresses) {
       const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
-      const int error = try_connect(address, std::min(left, milliseconds(3000)));
+      const int error = try_connect(address, std::min(left, milliseconds(1500)));
       if (error == 0) return address.text;
       reason = std::strerror(error);
     }

@@ -1,6 +1,7 @@
 #include "nn/composite.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/errors.h"

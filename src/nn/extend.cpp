@@ -1,6 +1,7 @@
 #include "nn/extend.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 namespace trireme::nn {
 

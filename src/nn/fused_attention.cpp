@@ -1,3 +1,4 @@
+#include <c10/core/GradMode.h>
 #include <cstring>
 
 #include "nn/cpu/gemm.h"

@@ -1,6 +1,7 @@
 #include "nn/router.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "base/errors.h"
 #include "nn/fresh.h"

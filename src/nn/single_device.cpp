@@ -1,6 +1,7 @@
 #include "nn/single_device.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <numeric>

@@ -1,5 +1,7 @@
 #include "parallel/gradient_buckets.h"
 
+#include <ATen/ATen.h>
+
 #include "base/errors.h"
 #include "parallel/stage_context.h"
 

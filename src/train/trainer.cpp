@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
@@ -157,6 +160,9 @@ void Trainer::State::load() {
                                           .frozen = frozen});
   };
   const auto latest = checkpoint_to_resume(run, options.resume);
+  for (const CheckpointInfo& damaged : damaged_checkpoints(checkpoint_folder(run), latest ? latest->step : -1))
+    message(fmt::format("{} is damaged: it has no {}, so the run goes on {}", damaged.path.string(), index_file,
+                        latest ? fmt::format("from step {}", latest->step) : "without it"));
   if (latest) {
     const CheckpointReader reader(latest->path);
     make_optimizer();
@@ -341,7 +347,10 @@ TrainOutcome Trainer::State::train() {
         if (evaluate(metrics)) last = outcome.stopped_early = true;
         stop_comes_after("this step");
       }
-      if (metrics.eval_loss) outcome.eval_loss = eval_loss = metrics.eval_loss;
+      if (metrics.eval_loss) {
+        outcome.eval_loss = eval_loss = metrics.eval_loss;
+        outcome.eval_step = step;
+      }
       if (options.on_metrics) options.on_metrics(metrics);
     }
     checkpoints->check();

@@ -58,7 +58,8 @@ struct TrainerOptions {
 struct TrainOutcome {
   std::int64_t last_step = 0;
   bool stopped_early = false;  // a stop signal, agreed by all ranks; its step is saved
-  std::optional<double> eval_loss;
+  std::optional<double> eval_loss;  // of the last evaluation, which was behind eval_step
+  std::int64_t eval_step = 0;
   double bigram_loss = -1;     // rank 0; negative: not computed
   // Highest of this rank's tensors in a step: while no checkpoint was being written, and while one was (0: never).
   double peak_bytes = 0, checkpoint_peak_bytes = 0;

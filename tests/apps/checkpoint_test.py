@@ -155,6 +155,28 @@ class RunFolder(Case):
         (self.checkpoints / "step-00000006" / "rank-00000.safetensors").unlink()
         self.refused(*more, "--ranks", 2, says=["step-00000006/rank-00000.safetensors"])
 
+    def test_a_damaged_tensor_is_found_and_the_folder_stays_as_it_was(self):
+        self.make_data()
+        self.done("train", "run.toml", "--ranks", 1)
+        tensors = self.checkpoints / "step-00000006" / "rank-00000.safetensors"
+        good = tensors.read_bytes()
+        tensors.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+        files = [self.folder / "out" / name for name in ("run.toml", "plan.json", "run_info.json", "metrics.jsonl")]
+        before = [file.read_bytes() for file in files]
+        more = ("train", "run.toml", "--resume", "--ranks", 1, "--set", "train.steps=8")
+        self.refused(*more, says=["rank-00000.safetensors", "checksum"])
+        self.assertEqual([file.read_bytes() for file in files], before)
+        tensors.write_bytes(good)
+        self.done(*more)
+
+    def test_a_checkpoint_that_lost_its_index_is_named(self):
+        self.make_data()
+        self.done("train", "run.toml", "--ranks", 1, "--set", "checkpoint.every=3")
+        index = self.checkpoints / "step-00000006" / "index.json"
+        index.unlink()
+        resumed = self.done("train", "run.toml", "--resume", "--ranks", 1, "--set", "train.steps=7", "--set", "checkpoint.every=0")
+        self.assertIn("step-00000006 is damaged: it has no index.json, so the run goes on from step 3", resumed.stderr)
+
 
 class Keeping(Case):
     def test_keep_0_keeps_all(self):
@@ -201,6 +223,7 @@ class Convert(Case):
         newest = str(pathlib.Path("out") / "checkpoints" / "step-00000006")
         self.assertEqual(self.convert("out", "--to-hf", "a")["source"], newest)
         self.assertEqual(self.convert("out/checkpoints", "--to-hf", "a")["source"], newest)
+        self.assertEqual(self.convert("run.toml", "--to-hf", "a")["source"], newest)
         self.assertEqual(self.convert(newest, "--to-hf", "a")["source"], newest)
         self.assertTrue(self.convert("out", "--to-hf", "a", "--step", 4)["source"].endswith("step-00000004"))
         lines = map(json.loads, (self.folder / "out" / "metrics.jsonl").read_text().splitlines())

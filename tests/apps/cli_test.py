@@ -497,6 +497,9 @@ class Chain(Case):
         trace = json.loads((self.folder / "out" / "trace.json").read_text())
         self.assertTrue(trace["traceEvents"])
         self.assertEqual(self.trireme("report", "absent").returncode, 2)
+        # The page and the trace are written together or not at all.
+        self.assertNotEqual(self.trireme("report", "out", "--html", "absent/page.html", "--trace", "alone.json").returncode, 0)
+        self.assertFalse((self.folder / "alone.json").exists())
 
 
 if __name__ == "__main__":

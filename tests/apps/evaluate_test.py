@@ -164,12 +164,12 @@ class Evaluate(Case):
         self.assertAlmostEqual(found["together"]["loss"], wanted["loss"], delta=1e-12)
 
     def test_one_clear_error_each(self):
-        self.assertIn("there is no such file or folder", self.refused("evaluate", "absent", "--data", "data/text_valid"))
-        self.assertIn("is neither a run's folder", self.refused("evaluate", "data", "--data", "data/text_valid"))
+        self.assertIn("no such folder or file", self.refused("evaluate", "absent", "--data", "data/text_valid"))
+        self.assertIn("holds no weights", self.refused("evaluate", "data", "--data", "data/text_valid"))
         self.assertIn("holds no complete checkpoint", self.refused("evaluate", "run.toml"))
         self.train()
         self.assertIn("has no checkpoint of step 5; it has 4, 8", self.refused("evaluate", "out", "--step", 5))
-        self.assertIn("chooses among a run's checkpoints", self.refused("evaluate", "out/checkpoints/step-00000008", "--step", 4))
+        self.assertIn("is one checkpoint", self.refused("evaluate", "out/checkpoints/step-00000008", "--step", 4))
         self.assertIn("--sequences = few", self.refused("evaluate", "out", "--sequences", "few"))
         self.assertIn("--sequences = 0", self.refused("evaluate", "out", "--sequences", "0"))
         self.assertIn("absent.idx", self.refused("evaluate", "out", "--data", "absent"))

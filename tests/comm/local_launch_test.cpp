@@ -10,6 +10,7 @@
 #include <thread>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

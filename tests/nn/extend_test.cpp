@@ -2,7 +2,9 @@
 // golden_test.cpp holds against transformers.
 #include <gtest/gtest.h>
 
+#include <ATen/Parallel.h>
 #include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
 
 #include <map>
 #include <random>

@@ -1,5 +1,6 @@
 // The hand-made parts of the gradient (segments, taps, losses) against central differences in float64, which know
 // nothing of autograd. A step h gives an error of order h^2 times the third derivative: 1e-5 leaves about 1e-8.
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include "helpers.h"

@@ -1,5 +1,6 @@
 // Against transformers' Mixtral and Qwen3-MoE in float64 (tools/make_goldens.py): the independent reference of the
 // whole model, its import from config.json included.
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,6 @@
 // Texts of always the likeliest token, against generate() of transformers (tools/make_greedy_goldens.py): three prompts
 // of three models in one batch of unequal lengths, token by token behind cached keys and values.
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,4 +1,5 @@
 // Properties of the expert path that hold whatever the weights are.
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include "helpers.h"

@@ -2,6 +2,7 @@
 #include "parallel/segment_graph.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 namespace trireme::parallel {

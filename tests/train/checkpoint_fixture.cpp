@@ -3,6 +3,7 @@
 #include <thread>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "base/rng.h"
 

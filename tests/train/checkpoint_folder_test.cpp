@@ -48,6 +48,16 @@ TEST_F(CheckpointFolder, ListsCompleteOnesOnly) {
   EXPECT_EQ(latest_checkpoint(scratch_.path() / "none"), std::nullopt);
 }
 
+TEST_F(CheckpointFolder, NamesThoseThatLostTheirIndex) {
+  make("step-00000040", false);
+  make("step-00000120");
+  make("step-00000200", false);
+  make(".tmp-step-00000300", false);  // a run died while it wrote it
+  const auto damaged = damaged_checkpoints(scratch_.path(), 120);
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_EQ(damaged[0].step, 200);
+}
+
 TEST_F(CheckpointFolder, KeepsTheNewest) {
   for (const char* name : {"step-00000010", "step-00000020", "step-00000030"}) make(name);
   prune_checkpoints(scratch_.path(), {.newest = 0}, 30);

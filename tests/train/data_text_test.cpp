@@ -47,6 +47,14 @@ TEST_F(Documents, Separators) {
               HasSubstr("--separator = (: not a regular expression"));
 }
 
+TEST_F(Documents, SeparatorsTakeTimeInProportionToTheText) {
+  // A search that goes back over its choices tries the 2^59 ways to cut sixty letters into groups before it gives up; one
+  // that calls itself once a character needs a frame for each of ten million.
+  EXPECT_THAT(split(std::string(60, 'a') + "!\n", {.rule = DocumentRule::separator, .separator = "^(a+)+$"}),
+              ElementsAre(std::string(60, 'a') + "!"));
+  EXPECT_EQ(split(std::string(10000000, 'a') + "\nb\nc\n", {.rule = DocumentRule::separator, .separator = "^(a|b)+$"}).size(), 2u);
+}
+
 TEST_F(Documents, Jsonl) {
   EXPECT_THAT(split("{\"text\": \"a\\nb\", \"id\": 1}\n\n{\"text\": \"c\"}", {.rule = DocumentRule::jsonl}),
               ElementsAre("a\nb", "c"));

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -281,11 +282,11 @@ TEST_F(HfExport, FindsTheWeightsThatAPathMeans) {
                           std::make_shared<InProcessCommitBarrier>());
   for (const auto& [step, loss] : std::vector<std::pair<std::int64_t, double>>{{1, 3.0}, {2, 2.0}, {3, 2.5}})
     writer.save(step, rank.owned(), {{eval_loss_key, loss}});
-  EXPECT_EQ(find_weights(run), folder / checkpoint_name(3));
-  EXPECT_EQ(find_weights(folder), folder / checkpoint_name(3));
-  EXPECT_EQ(find_weights(folder / checkpoint_name(1)), folder / checkpoint_name(1));
-  EXPECT_EQ(find_weights(run, {.step = 2}), folder / checkpoint_name(2));
-  EXPECT_EQ(find_weights(run, {.best = true}), folder / checkpoint_name(2));
+  EXPECT_EQ(find_weights(run).folder, folder / checkpoint_name(3));
+  EXPECT_EQ(find_weights(folder).folder, folder / checkpoint_name(3));
+  EXPECT_EQ(find_weights(folder / checkpoint_name(1)).folder, folder / checkpoint_name(1));
+  EXPECT_EQ(find_weights(run, {.step = 2}).folder, folder / checkpoint_name(2));
+  EXPECT_EQ(find_weights(run, {.best = true}).folder, folder / checkpoint_name(2));
   const auto says = [&](const fs::path& path, const CheckpointChoice& choice) -> std::string {
     try {
       find_weights(path, choice);
@@ -296,7 +297,7 @@ TEST_F(HfExport, FindsTheWeightsThatAPathMeans) {
     return "";
   };
   EXPECT_THAT(says(run, {.step = 4, .key = "SOURCE"}), HasSubstr("has no checkpoint of step 4; it has 1, 2, 3"));
-  EXPECT_THAT(says(folder / checkpoint_name(1), {.step = 1}), HasSubstr("is one folder of weights"));
+  EXPECT_THAT(says(folder / checkpoint_name(1), {.step = 1}), HasSubstr("is one checkpoint"));
   EXPECT_THAT(says(scratch_.path() / "none", {}), HasSubstr("no such folder"));
   fs::create_directories(scratch_.path() / "empty");
   EXPECT_THAT(says(scratch_.path() / "empty", {.key = "SOURCE"}), HasSubstr("holds no weights"));

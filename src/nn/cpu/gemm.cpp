@@ -1,6 +1,7 @@
 #include "nn/cpu/gemm.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "nn/cpu/simd.h"
 #include "nn/cpu/tasks.h"

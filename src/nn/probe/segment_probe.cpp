@@ -1,6 +1,7 @@
 #include "nn/probe/segment_probe.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <time.h>
 

@@ -27,6 +27,17 @@ std::vector<fs::path> children(const fs::path& folder) {
   return out;
 }
 
+// By ascending step.
+std::vector<CheckpointInfo> named_as_checkpoints(const fs::path& folder, bool with_index) {
+  std::vector<CheckpointInfo> out;
+  for (const fs::path& path : children(folder)) {
+    const auto step = step_of_name(path.filename().string());
+    if (step && fs::exists(path / index_file) == with_index) out.push_back({*step, path});
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return out;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> step_of_name(const std::string& name) {
@@ -50,12 +61,12 @@ fs::path unfinished_path(const fs::path& folder, std::int64_t step) {
 }
 
 std::vector<CheckpointInfo> list_checkpoints(const fs::path& folder) {
-  std::vector<CheckpointInfo> out;
-  for (const fs::path& path : children(folder)) {
-    const auto step = step_of_name(path.filename().string());
-    if (step && fs::exists(path / index_file)) out.push_back({*step, path});
-  }
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return named_as_checkpoints(folder, /*with_index=*/true);
+}
+
+std::vector<CheckpointInfo> damaged_checkpoints(const fs::path& folder, std::int64_t behind) {
+  std::vector<CheckpointInfo> out = named_as_checkpoints(folder, /*with_index=*/false);
+  std::erase_if(out, [&](const CheckpointInfo& info) { return info.step <= behind; });
   return out;
 }
 

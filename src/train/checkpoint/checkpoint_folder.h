@@ -38,6 +38,8 @@ struct CheckpointInfo {
 // Complete checkpoints, by ascending step; none where the folder does not exist.
 std::vector<CheckpointInfo> list_checkpoints(const std::filesystem::path& folder);
 std::optional<CheckpointInfo> latest_checkpoint(const std::filesystem::path& folder);
+// Folders named as checkpoints of steps behind `step` that lack their index: nothing of ours leaves such.
+std::vector<CheckpointInfo> damaged_checkpoints(const std::filesystem::path& folder, std::int64_t behind);
 
 // Gives a finished folder its final name, in the place of a checkpoint that has it already (a run that went back and
 // came here again), and waits until the name is on the disk.

@@ -1,6 +1,7 @@
 #include "train/checkpoint/weight_source.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "base/errors.h"
 #include "train/checkpoint/checkpoint_folder.h"
@@ -14,26 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 }  // namespace
 
-fs::path find_weights(const fs::path& path, const CheckpointChoice& choice) {
-  const auto fail = [&](std::string what) {
-    throw ConfigError({.key = choice.key, .value = path.string(), .allowed = std::move(what)});
-  };
-  const bool chooses = choice.step || choice.best;
-  const bool one = fs::exists(path / index_file) || fs::exists(path / "config.json");
-  if (one && chooses) fail("is one folder of weights: a step can be chosen in a run's folder or a folder of checkpoints");
-  if (one) return path;
-  if (!fs::exists(path)) fail("no such folder");
-  for (const fs::path& folder : {path, path / "checkpoints"}) {
-    if (!list_checkpoints(folder).empty()) return choose_checkpoint(folder, choice, path.string()).path;
-  }
-  if (fs::exists(path / "plan.json") || fs::exists(path / "run.toml")) fail("is the folder of a run that has no complete checkpoint yet");
-  fail("holds no weights: expected a checkpoint (with index.json), a folder of checkpoints, a run's folder, or a Hugging Face "
-       "folder (with config.json and safetensors)");
-  return {};
-}
-
 std::unique_ptr<WeightSource> open_weights(const fs::path& path, const CheckpointChoice& choice) {
-  const fs::path found = find_weights(path, choice);
+  const fs::path found = find_weights(path, choice).folder;
   if (fs::exists(found / index_file)) return std::make_unique<CheckpointReader>(found);
   return std::make_unique<HfFolder>(found);
 }

@@ -11,7 +11,7 @@
 #include "model/model_spec.h"
 #include "model/parameters.h"
 #include "nn/parameter.h"
-#include "train/checkpoint/checkpoint_choice.h"
+#include "train/checkpoint/found_weights.h"
 
 namespace trireme::train {
 
@@ -30,10 +30,7 @@ class WeightSource {
   virtual at::Tensor selection_bias(int layer) const = 0;
 };
 
-// The folder of weights that a path means: a checkpoint (holds index.json), a folder of checkpoints, a run's folder (holds
-// checkpoints/), or a Hugging Face folder (holds config.json). ConfigError for anything else, and for a choice that is not
-// there: it names the steps that are.
-std::filesystem::path find_weights(const std::filesystem::path& path, const CheckpointChoice& choice = {});
+// Of the folder that find_weights finds.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path, const CheckpointChoice& choice = {});
 
 // Before any rank starts: that the source's model is `model` and that every tensor that it needs is there, of its shape, in

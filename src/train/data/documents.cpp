@@ -1,7 +1,9 @@
 #include "train/data/documents.h"
 
 #include <algorithm>
-#include <regex>
+#include <memory>
+
+#include <re2/re2.h>
 
 #include "base/errors.h"
 #include "base/utf8.h"
@@ -43,13 +45,11 @@ class Splitter {
         skipped_(skipped),
         byte_(is_unpacked ? 0 : mark_bytes) {
     if (rule != DocumentRule::separator) return;
-    try {
-      separator_ = std::regex(options.separator, std::regex::ECMAScript | std::regex::optimize);
-    } catch (const std::regex_error& e) {
+    separator_ = std::make_unique<re2::RE2>(options.separator, re2::RE2::Quiet);
+    if (!separator_->ok())
       throw ConfigError({.key = "--separator",
                          .value = options.separator,
-                         .allowed = fmt::format("not a regular expression: {}", e.what())});
-    }
+                         .allowed = fmt::format("not a regular expression: {}", separator_->error())});
   }
 
   // A line without its end. `bytes`: of the text, with the line's end and with what was left out of a line too long.
@@ -71,9 +71,8 @@ class Splitter {
         if (!too_long && is_blank(line)) return finish();
         break;
       case DocumentRule::separator: {
-        // std::regex recurses once a character: a very long line would overflow the stack.
-        const std::string_view head = without_return(line).substr(0, 1024);
-        if (std::regex_search(head.begin(), head.end(), separator_)) {
+        const std::string_view text = without_return(line);
+        if (re2::RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), *separator_)) {
           finish();
           if (options_.drop_separator) return;
         }
@@ -156,7 +155,7 @@ class Splitter {
   bool is_unpacked_;
   const std::function<void(const Document&)>& take_;
   SkippedDocuments& skipped_;
-  std::regex separator_;
+  std::unique_ptr<re2::RE2> separator_;  // takes time in proportion to the text, whatever the expression
   std::string document_;
   bool seen_text_ = false;
   bool bad_ = false;  // the document that is being collected

@@ -3,13 +3,13 @@
 #include <fstream>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "plan/run_spec.h"
-#include "train/checkpoint/checkpoint_folder.h"
 #include "train/data/dataset_tokenizer.h"
 #include "train/data/token_file.h"
 
@@ -39,7 +39,6 @@ void read_end_tokens(const fs::path& file, std::vector<std::int32_t>& out) {
     if (id.is_number_integer()) out.push_back(id.get<std::int32_t>());
 }
 
-// The one whose state has the lowest evaluation loss, the earlier of equals.
 bool data_begins_with(const std::string& prefix, std::int32_t bos) {
   if (bos < 0 || !fs::exists(prefix + ".idx")) return false;
   const TokenReader reader(prefix, {.file = "", .key = "--data"});
@@ -58,49 +57,17 @@ bool folder_begins_with_bos(const fs::path& folder) {
 }  // namespace
 
 TrainedModel find_trained_model(const fs::path& path, const CheckpointChoice& choice) {
-  TrainedModel out;
-  fs::path folder = path;
-  if (path.extension() == ".toml" && fs::is_regular_file(path)) folder = plan::load_run(path).folder;
-  if (!fs::is_directory(folder))
-    throw ConfigError({.file = folder.string(),
-                       .allowed = folder == path
-                                      ? "no such folder: a run, a checkpoint or a Hugging Face folder is expected"
-                                      : "the folder of this run is not there: it has not been trained"});
-  const auto refuse_choice = [&](const char* what) {
-    if (choice.step || choice.best)
-      throw ConfigError({.file = folder.string(),
-                         .key = choice.best ? "--best" : "--step",
-                         .allowed = fmt::format("only of a run's checkpoints: this is {}", what)});
-  };
-  const auto take = [&](const CheckpointInfo& chosen) {
-    out.weights = chosen.path;
-    out.step = chosen.step;
-  };
-  const fs::path whole = fs::absolute(folder).lexically_normal();
-  // A run that `trireme train` has begun has its run.toml; a checkpoint knows its run by where it lies.
-  fs::path run;
-  if (fs::exists(folder / index_file)) {
-    refuse_choice("one checkpoint");
-    out.weights = folder;
-    run = whole.parent_path().parent_path() / "run.toml";
-  } else if (fs::exists(folder / "config.json")) {
-    refuse_choice("a Hugging Face folder");
-    out.weights = folder;
-    out.hugging_face = true;
-    read_end_tokens(folder / "generation_config.json", out.end_tokens);
-    if (out.end_tokens.empty()) read_end_tokens(folder / "config.json", out.end_tokens);
-    const nlohmann::json config = read_json(folder / "config.json");
+  const FoundWeights found = find_weights(path, choice);
+  TrainedModel out{.weights = found.folder, .hugging_face = found.hugging_face, .step = found.step};
+  if (found.hugging_face) {
+    read_end_tokens(found.folder / "generation_config.json", out.end_tokens);
+    if (out.end_tokens.empty()) read_end_tokens(found.folder / "config.json", out.end_tokens);
+    const nlohmann::json config = read_json(found.folder / "config.json");
     const auto length =
         config.is_object() ? config.value("max_position_embeddings", nlohmann::json()) : nlohmann::json();
     if (length.is_number_integer()) out.trained_length = length.get<std::int64_t>();
-  } else if (fs::exists(folder / "run.toml")) {
-    take(choose_checkpoint(folder / "checkpoints", choice, path.string()));
-    run = folder / "run.toml";
-  } else {
-    take(choose_checkpoint(folder, choice, path.string()));
-    run = whole.parent_path() / "run.toml";
   }
-  if (!run.empty() && fs::exists(run)) read_run(run, out);
+  if (found.run_file) read_run(*found.run_file, out);
   return out;
 }
 

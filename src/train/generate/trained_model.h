@@ -24,9 +24,7 @@ struct TrainedModel {
   std::string data;                      // prefix of the run's first training set; empty: not known
 };
 
-// A run's folder or its RUN.toml, a folder of checkpoints, a checkpoint, or a Hugging Face folder. ConfigError (path,
-// --step,
-// --best) for anything else, with the steps that there are.
+// Of the weights that find_weights finds.
 TrainedModel find_trained_model(const std::filesystem::path& path, const CheckpointChoice& choice = {});
 
 // A part of the model (nn::whole_model: all of it) with the source's weights and selection biases.

@@ -70,7 +70,7 @@ fs::path hf_origin(const plan::RunSpec& run) {
   if (!run.checkpoint.initial.empty()) {
     candidates.push_back(run.checkpoint.initial);
     try {
-      candidates.push_back(find_weights(run.checkpoint.initial) / companion_folder);
+      candidates.push_back(find_weights(run.checkpoint.initial).folder / companion_folder);
     } catch (const ConfigError&) {  // said by whoever reads the weights
     }
   }
