@@ -90,21 +90,3 @@ if(EXISTS ${TRIREME_TORCH}/lib/libtorch_cuda.so)
     message(STATUS "NCCL left out: no nccl.h, or no CUDA toolkit with crt/host_config.h")
   endif()
 endif()
-
-# One precompiled header for all torch folders: ATen and autograd, not torch/torch.h (19 s once, then about 2 s a file).
-file(WRITE ${CMAKE_BINARY_DIR}/torch_pch.cpp.in "// holds the shared precompiled header\n")
-configure_file(${CMAKE_BINARY_DIR}/torch_pch.cpp.in ${CMAKE_BINARY_DIR}/torch_pch.cpp COPYONLY)
-add_library(trireme_torch_pch OBJECT ${CMAKE_BINARY_DIR}/torch_pch.cpp)
-target_include_directories(trireme_torch_pch PUBLIC ${CMAKE_SOURCE_DIR}/src)
-target_link_libraries(trireme_torch_pch PUBLIC trireme_flags trireme_deps trireme_torch)
-target_precompile_headers(trireme_torch_pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/torch_pch.h)
-
-# An executable that reuses it must be compiled with -fPIC as it was: with -fPIE the compiler ignores it.
-function(trireme_reuse_torch_pch target)
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL "EXECUTABLE")
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${target} PRIVATE -fPIC)
-  endif()
-  target_precompile_headers(${target} REUSE_FROM trireme_torch_pch)
-endfunction()
