@@ -223,7 +223,7 @@ class Convert(Case):
         newest = str(pathlib.Path("out") / "checkpoints" / "step-00000006")
         self.assertEqual(self.convert("out", "--to-hf", "a")["source"], newest)
         self.assertEqual(self.convert("out/checkpoints", "--to-hf", "a")["source"], newest)
-        self.assertEqual(self.convert("run.toml", "--to-hf", "a")["source"], newest)
+        self.assertTrue(self.convert("run.toml", "--to-hf", "a")["source"].endswith(newest))
         self.assertEqual(self.convert(newest, "--to-hf", "a")["source"], newest)
         self.assertTrue(self.convert("out", "--to-hf", "a", "--step", 4)["source"].endswith("step-00000004"))
         lines = map(json.loads, (self.folder / "out" / "metrics.jsonl").read_text().splitlines())

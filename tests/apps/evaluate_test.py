@@ -166,7 +166,7 @@ class Evaluate(Case):
     def test_one_clear_error_each(self):
         self.assertIn("no such folder or file", self.refused("evaluate", "absent", "--data", "data/text_valid"))
         self.assertIn("holds no weights", self.refused("evaluate", "data", "--data", "data/text_valid"))
-        self.assertIn("holds no complete checkpoint", self.refused("evaluate", "run.toml"))
+        self.assertIn("it has not been trained", self.refused("evaluate", "run.toml"))
         self.train()
         self.assertIn("has no checkpoint of step 5; it has 4, 8", self.refused("evaluate", "out", "--step", 5))
         self.assertIn("is one checkpoint", self.refused("evaluate", "out/checkpoints/step-00000008", "--step", 4))

@@ -171,7 +171,7 @@ class Generate(Case):
         at = ("out_text_train", "--prompt", "a")
         self.assertIn("no such folder", self.refused("nowhere", "--prompt", "a"))
         (self.folder / "empty").mkdir(exist_ok=True)
-        self.assertIn("no complete checkpoint", self.refused("empty", "--prompt", "a"))
+        self.assertIn("holds no weights", self.refused("empty", "--prompt", "a"))
         for option, value in (("--temperature", -1), ("--temperature", "nan"), ("--top-p", 0), ("--top-p", 1.5), ("--top-k", -1),
                               ("--max-tokens", -1), ("--samples", 0), ("--batch", 0), ("--seed", -1), ("--threads", 100000)):
             self.assertIn(option, self.refused(*at, f"{option}={value}"), (option, value))
