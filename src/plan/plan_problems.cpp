@@ -89,10 +89,6 @@ void check_buffers(const StagePlan& stage, const std::string& where, std::vector
   }
 }
 
-bool adds_gradients(ActionKind kind) {
-  return kind == ActionKind::backward || kind == ActionKind::weight_gradient || kind == ActionKind::pair;
-}
-
 // At the grain of a chunk a stage's reduction is one action, after all gradients (and parts of it before, of a chunk each).
 void check_stage_reduction(const StagePlan& stage, const std::string& where, std::vector<std::string>& out) {
   const Order order(stage);

@@ -17,8 +17,10 @@ bool is_nothing(const Chunk& c) { return c.num_layers == 0 && !c.embed && !c.hea
 std::vector<std::vector<Chunk>> chunks_of_stages(const Schedule& schedule, const std::vector<Chunk>& pieces) {
   std::vector<std::vector<Chunk>> out(schedule.num_stages);
   for (int stage = 0; stage < schedule.num_stages; ++stage)
-    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk)
-      out[stage].push_back(pieces.at(piece_of(schedule, stage, chunk)));
+    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+      const int piece = piece_of(schedule, stage, chunk);
+      out[stage].push_back(piece < 0 ? Chunk{} : pieces.at(piece));
+    }
   return out;
 }
 
@@ -43,7 +45,7 @@ Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
   plan.schedule = without_pieces_of_nothing(std::move(plan.schedule), pieces);
   const ElementsByPart elements = plan.schedule.forward_only ? ElementsByPart() : elements_by_part(run.model, mesh);
   for (int stage = 0; stage < mesh.pp; ++stage) {
-    Draft d = expand_segments(run.model, plan.schedule, chunks[stage], stage);
+    Draft d = expand_segments(run.model, elements, plan.schedule, chunks[stage], stage);
     d = add_expert_transfers(std::move(d), run.model.num_moe_layers() > 0 ? mesh.ep : 1);
     d = add_pipeline_transfers(std::move(d));
     d = add_gradient_reduction(std::move(d), run.model, elements, mesh, run.layout.bucket_MiB * MiB,
