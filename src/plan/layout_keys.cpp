@@ -92,10 +92,37 @@ LayoutKey schedule_key() {
           },
           [](const LayoutSpec& l) { return json(l.schedule); },
           [](const LayoutSpec& l) {
-            const std::string why = why_not_runnable(l.schedule);
+            const std::string why = l.schedule_file.path.empty() ? why_not_runnable(l.schedule) : "";
             return why.empty() ? "" : fmt::format("must be gpipe or 1f1b ({})", why);
           },
-          false};  // gpipe is never faster than 1f1b, the default, and needs more memory
+          false,  // gpipe is never faster than 1f1b, the default, and needs more memory
+          true};
+}
+
+LayoutKey schedule_file_key() {
+  return {"schedule_file", "a file with a schedule in place of a name's: the grid, or PyTorch's CSV of pipeline actions (.csv)",
+          [](ConfigTable& t, const std::string& key, Names, LayoutSpec& l) {
+            l.schedule_file = {.path = t.string_or(key, l.schedule_file.path)};
+          },
+          [](const LayoutSpec& l) { return json(l.schedule_file.path); },
+          [](const LayoutSpec& l) {
+            const std::string why = l.schedule_file.grid ? why_not_runnable(*l.schedule_file.grid) : "";
+            return why.empty() ? "" : fmt::format("must be a schedule of whole backwards on one chunk a stage ({})", why);
+          },
+          false, true};
+}
+
+LayoutKey virtual_stages_key() {
+  return {"virtual_stages", "chunks of the model on a stage; 1: as the schedule has it by itself",
+          [](ConfigTable& t, const std::string& key, Names, LayoutSpec& l) {
+            l.virtual_stages = static_cast<int>(t.integer_or(key, l.virtual_stages, 1, most));
+          },
+          [](const LayoutSpec& l) { return json(l.virtual_stages); },
+          [](const LayoutSpec& l) {
+            if (l.schedule_file.grid || can_have_chunks(l.schedule, l.virtual_stages)) return std::string();
+            return fmt::format("must be {} with the schedule {}", chunks_a_stage(l.schedule), l.schedule);
+          },
+          false};
 }
 
 LayoutKey stage_layers_key() {
@@ -168,6 +195,7 @@ std::vector<LayoutKey> make_keys() {
       integer<&L::dp>("dp", 0, "data-parallel ranks of a stage; 0: follows from the number of ranks"),
       integer<&L::ep>("ep", 1, "ranks over which the experts are spread"),
       schedule_key(),
+      schedule_file_key(),
       stage_layers_key(),
       all_to_all_key(),
       number<&L::bucket_MiB>("bucket_MiB", 1e-6, 1e6, "size of the gradient buckets"),
@@ -179,7 +207,7 @@ std::vector<LayoutKey> make_keys() {
       axis_order<&L::order>("order", "how ranks are numbered over the axes, the first varies fastest", order_from_text),
       axis_order<&L::expert_order>("expert_order", "the same for the experts' axes (etp, ep, edp, pp); empty: follows order",
                                    expert_order_from_text),
-      integer<&L::virtual_stages>("virtual_stages", 1, "chunks of the model on a stage", 1),
+      virtual_stages_key(),
       integer<&L::micro_batch_group>(
           "micro_batch_group", 0, "interleaved and merged 1F1B: micro-batches that a chunk takes in a row; 0: pp"),
       sharding_key(),
@@ -261,7 +289,7 @@ std::vector<RefusedKey> refused_keys(const LayoutSpec& layout) {
   std::vector<RefusedKey> out;
   for (const LayoutKey& key : layout_keys())
     if (std::string wanted = key.refusal(layout); !wanted.empty())
-      out.push_back({"layout." + key.name, key.value(layout).dump(), std::move(wanted)});
+      out.push_back({"layout." + key.name, key.value(layout).dump(), std::move(wanted), key.lowered});
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "plan/plan.h"
+#include "plan/rendezvous.h"
 
 namespace trireme::plan {
 
@@ -222,6 +223,10 @@ std::vector<std::string> problems(const Plan& plan) {
         out.push_back(fmt::format("{}: {} names no bucket", where, describe(a)));
         numbered = false;
       }
+      if (std::max(a.group.from_stage, a.group.to_stage) >= plan.mesh.pp) {
+        out.push_back(fmt::format("{}: {} is on group {}, of {} stages", where, describe(a), name_of(a.group), plan.mesh.pp));
+        sound = false;
+      }
       for (int wait : a.waits)
         if (wait < 0 || wait >= a.id) {
           out.push_back(fmt::format("{}: {} waits for action {}, which is not before it", where, describe(a), wait));
@@ -233,6 +238,8 @@ std::vector<std::string> problems(const Plan& plan) {
     check_reductions(plan, stage, where, out);
   }
   if (sound) check_messages(plan, out);
+  if (out.empty())
+    if (std::string stuck = why_stuck(plan); !stuck.empty()) out.push_back(std::move(stuck));
   return out;
 }
 

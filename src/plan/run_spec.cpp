@@ -10,7 +10,9 @@
 #include "plan/all_to_all/generators.h"
 #include "plan/frozen_parameters.h"
 #include "plan/layout_keys.h"
+#include "plan/layout_schedule.h"
 #include "plan/pieces.h"
+#include "plan/pipeline/schedule_file.h"
 #include "plan/run_file/tables.h"
 #include "plan/runnable.h"
 
@@ -55,6 +57,22 @@ void check(const RunSpec& run, const ConfigTable& table) {
     table.fail("train.eval_every", "evaluates nothing, for train.eval_sequences is 0: give that a number or \"all\"");
   if (run.checkpoint.keep_best && run.train.eval_sequences == 0)
     table.fail("checkpoint.keep_best", "needs train.eval_sequences: the best checkpoint is the one with the lowest evaluation loss");
+}
+
+// The schedule's file, where there is one, and the chunks that the schedule has by itself.
+void read_schedule(LayoutSpec& l, const ConfigTable& table, const fs::path& folder) {
+  ScheduleFile& file = l.schedule_file;
+  if (!file.path.empty()) {
+    file.path = resolved_path(table, "schedule_file", folder, file.path).string();
+    const Schedule grid = load_schedule(file.path);
+    if (grid.forward_only) table.fail("schedule_file", "holds a forward-only schedule: nothing would be trained");
+    if (grid.num_stages != l.pp)
+      table.fail("schedule_file", fmt::format("holds a schedule of {} stages: layout.pp ({}) must be that", grid.num_stages, l.pp));
+    if (l.virtual_stages != 1 && l.virtual_stages != grid.num_chunks)
+      table.fail("virtual_stages", fmt::format("must be {}, as layout.schedule_file has it (or be left out)", grid.num_chunks));
+    file.grid = std::make_shared<Schedule>(grid);
+  }
+  l.virtual_stages = num_chunks(l);
 }
 
 }  // namespace
@@ -106,6 +124,7 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
   std::vector<std::string> patterns = layout_patterns();
   if (table.has("published")) patterns = priced_pattern_names();
   run.layout = read_layout(table.table("layout"), patterns);
+  read_schedule(run.layout, table.table("layout"), folder);
   run.batch = read_batch(table.table("batch"));
   run.train = read_train(table.table("train"));
   run.data = read_data(table.table("data"), folder);
@@ -134,13 +153,13 @@ std::string to_toml(const RunSpec& run) {
   return out;
 }
 
-Mesh resolve_mesh(const RunSpec& run, int num_ranks) {
+Mesh resolve_mesh(const RunSpec& run, int num_ranks, MeshUse use) {
   const LayoutSpec& l = run.layout;
   const auto fail = [&](const char* key, std::int64_t value, std::string allowed) {
     throw ConfigError({.file = run.file, .key = key, .value = fmt::format("{}", value), .allowed = std::move(allowed)});
   };
   TRIREME_CHECK(num_ranks >= 1, "{} ranks", num_ranks);
-  refuse_unrunnable(run);
+  use == MeshUse::executed ? refuse_unrunnable(run) : refuse_unplannable(run);
   if (num_ranks > most_ranks)
     throw ConfigError({.file = run.file,
                        .key = "ranks",
@@ -160,6 +179,10 @@ Mesh resolve_mesh(const RunSpec& run, int num_ranks) {
     fail("batch.global_batch", run.batch.global_batch,
          fmt::format("must be a multiple of batch.micro_batch ({}) times the data-parallel ranks ({})",
                      run.batch.micro_batch, dp));
+  if (const Schedule* grid = l.schedule_file.grid.get(); grid && run.batch.num_micro_batches(dp) != grid->num_micro_batches)
+    fail("batch.global_batch", run.batch.global_batch,
+         fmt::format("is {} micro-batches of a data rank; the schedule of {} has {}", run.batch.num_micro_batches(dp),
+                     l.schedule_file.path, grid->num_micro_batches));
   const std::int64_t passes = run.batch.global_batch / at_once * run.model.num_layers;
   if (passes > most_layer_passes)
     fail("batch.global_batch", run.batch.global_batch,

@@ -2,11 +2,11 @@
 // order of events has to be found; every action is looked at once, after what it needs. O(actions + waits).
 #pragma once
 #include "sim/action_lists.h"
-#include "sim/rendezvous.h"
+#include "plan/rendezvous.h"
 
 namespace trireme::sim {
 
 // Spans of each list, aligned with its actions. std::logic_error as simulate().
-std::vector<std::vector<plan::Span>> run_on_own_devices(const std::vector<ActionList>& lists, const Rendezvous& together);
+std::vector<std::vector<plan::Span>> run_on_own_devices(const std::vector<ActionList>& lists, const plan::Rendezvous& together);
 
 }  // namespace trireme::sim

@@ -17,6 +17,7 @@ class Transfers {
     message.kind = ActionKind::receive;
     message.peer_stage = (forward ? d_.previous_stage : d_.next_stage)[message.chunk];
     message.lane = lanes_.receive(message.pass, message.peer_stage);
+    message.group = message_group(message.peer_stage, d_.stage, !forward);
     message.allocates = {buffer};
     return message;
   }
@@ -35,6 +36,7 @@ class Transfers {
     // Receives are posted from the step's start on, so that a send waits for none but those before it: one lane will do.
     message.lane = message.pass == Pass::forward ? Lane::forward_send : Lane::backward_send;
     message.peer_stage = target;
+    message.group = message_group(d_.stage, target, message.pass == Pass::backward);
     message.reads = message.frees = {buffer};
     return message;
   }
@@ -42,8 +44,7 @@ class Transfers {
  private:
   Action of(int buffer) const {
     const Buffer& b = d_.buffers[buffer];
-    return {.pass = b.kind == BufferKind::boundary ? Pass::forward : Pass::backward, .mb = b.mb, .chunk = b.chunk,
-            .group = Axis::pp};
+    return {.pass = b.kind == BufferKind::boundary ? Pass::forward : Pass::backward, .mb = b.mb, .chunk = b.chunk};
   }
 
   const Draft& d_;

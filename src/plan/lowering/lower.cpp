@@ -3,10 +3,9 @@
 #include "base/units.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/exchange_pattern.h"
+#include "plan/layout_schedule.h"
 #include "plan/lowering/draft.h"
 #include "plan/pieces.h"
-#include "plan/pipeline/generators.h"
-#include "plan/pipeline/gpipe.h"
 
 namespace trireme::plan {
 
@@ -59,17 +58,11 @@ Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
 }  // namespace
 
 Plan make_training_plan(const RunSpec& run, const Mesh& mesh) {
-  const LayoutSpec& l = run.layout;
-  const int micro_batches = static_cast<int>(run.batch.num_micro_batches(mesh.dp));
-  return lower(run, mesh, make_schedule(l.schedule, {.num_stages = mesh.pp, .num_micro_batches = micro_batches,
-                                                     .num_chunks = chunks_a_stage(l.schedule, l.virtual_stages),
-                                                     .micro_batch_group = l.micro_batch_group}));
+  return lower(run, mesh, layout_schedule(run.layout, mesh.pp, static_cast<int>(run.batch.num_micro_batches(mesh.dp))));
 }
 
 Plan make_evaluation_plan(const RunSpec& run, const Mesh& mesh, int num_micro_batches) {
-  const LayoutSpec& l = run.layout;
-  return lower(run, mesh, forward_only(mesh.pp, num_micro_batches, chunks_a_stage(l.schedule, l.virtual_stages),
-                                       stage_map(l.schedule, mesh.pp)));
+  return lower(run, mesh, evaluation_schedule(run.layout, mesh.pp, num_micro_batches));
 }
 
 }  // namespace trireme::plan

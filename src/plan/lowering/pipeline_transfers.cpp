@@ -54,11 +54,12 @@ Draft add_pipeline_transfers(Draft d) {
     const bool forward = a.kind == ActionKind::forward;
     if (!forward && a.kind != ActionKind::backward && a.kind != ActionKind::input_gradient) continue;
     const BufferKind kind = forward ? BufferKind::boundary : BufferKind::gradient;
-    Action message{.pass = a.pass, .mb = a.mb, .chunk = a.chunk, .group = Axis::pp};
+    Action message{.pass = a.pass, .mb = a.mb, .chunk = a.chunk};
     if (const int in = input_of(d, a, kind); in >= 0) {
       message.kind = ActionKind::receive;
       message.peer_stage = (forward ? d.previous_stage : d.next_stage).at(a.chunk);
       message.lane = lanes.receive(a.pass, message.peer_stage);
+      message.group = message_group(message.peer_stage, d.stage, !forward);
       message.allocates = {in};
       // One unit ahead: the message travels while the unit before computes, and at most one such buffer is idle.
       const int own = unit[before[i].slot], ahead = own > 0 ? unit[own - 1] : 0;
@@ -71,6 +72,7 @@ Draft add_pipeline_transfers(Draft d) {
       message.kind = ActionKind::send;
       message.lane = lanes.send(a.pass, target);
       message.peer_stage = target;
+      message.group = message_group(d.stage, target, !forward);
       message.waits = {};
       message.allocates = {};
       message.reads = {out};
