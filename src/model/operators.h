@@ -54,7 +54,7 @@ struct SegmentMemory {
   Bytes backward_workspace;  // the same in the backward, above the output and input gradients
   Bytes input_gradient;      // gradient with respect to the inputs, that the backward hands on
   // Of a backward in two halves. What the first leaves for the second: inputs of what has a weight, and gradients of its
-  // outputs. The first's workspace is above the whole of that, much of which is there already as saved tensors and
+  // outputs (of tiled kernels those that exist as a whole). The first's workspace is above the whole of that, much of which is there already as saved tensors and
   // gradients: it may be negative.
   Bytes weight_work;
   Bytes input_workspace;
