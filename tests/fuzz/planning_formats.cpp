@@ -10,7 +10,7 @@
 #include "model/parameters.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/axis_order.h"
-#include "plan/pipeline/schedule.h"
+#include "plan/pipeline/schedule_file.h"
 #include "plan/plan.h"
 #include "plan/run_spec.h"
 #include "platform/platform_file.h"
@@ -122,6 +122,15 @@ void read_schedule(const std::string& text) {
   if (!plan::problems(schedule).empty()) return;
   for (int stage = 0; stage < schedule.num_stages; ++stage) plan::peak_in_flight(schedule, stage);
   comes_back(schedule, plan::parse_schedule, [](const plan::Schedule& s) { return plan::to_text(s); });
+  plan::crossed_messages(schedule);
+}
+
+void read_schedule_csv(const std::string& text) {
+  const auto read = [](const std::string& csv) { return plan::parse_schedule_csv(csv, "fuzz").schedule; };
+  const plan::Schedule schedule = read(text);
+  if (!plan::problems(schedule).empty()) return;
+  plan::crossed_messages(schedule);
+  comes_back(schedule, read, plan::to_csv);
 }
 
 // Names that a run file's reader turns into a ConfigError with the key: what they throw is std::invalid_argument.
@@ -195,6 +204,9 @@ std::vector<Format> planning_formats() {
       {"schedule", with_kept("schedule", {"1f1b, 2 stages, 3 micro-batches, 1 chunk\nstage 0 | F0 F1 B0 F2 B1 B2\nstage 1 | F0 B0 F1 B1 F2 B2\n",
                                           "v, 2 stages, 1 micro-batches, 2 chunks\nstage 0 (0 3) | F0 - F0.1 I0.1 W0.1 B0\nstage 1 (1 2) | F0 F0.1 B0.1+F1 B0\n"}),
        {"F0", "B1.1", "W3", "I2+F1", "(0 -)", "| ", ", forward only", "stage 2 |"}, read_schedule},
+      {"schedule_csv", with_kept("schedule_csv", {"0F0,0F1,,,0B0,0B1\r\n,1F0,1B0,1F1,1B1\r\n", "0F0,3F0,3I0,3W0,0I0,0W0\n1F0,2F0,2I0,2W0,1I0,1W0\n",
+                                                  "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n"}),
+       {"0F0", "1B1", "2W3", "I", ",", "(0F2;1B1)OVERLAP_F_B", "\n", "SEND_F"}, read_schedule_csv},
       {"names", with_kept("names", {"tp-cp-ep-dp-pp", "etp-ep-edp-pp", "halo", "dedup", "full", "attention", "megatron", "shard"}), {"-", "tp", "none"}, read_names},
   };
 }
