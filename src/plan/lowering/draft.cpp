@@ -45,6 +45,7 @@ StagePlan finish(Draft draft) {
   std::vector<int> number(static_cast<std::size_t>(draft.next_id), -1);  // by draft id: place
   for (std::size_t i = 0; i < draft.actions.size(); ++i) number[draft.actions[i].action.id] = static_cast<int>(i);
   std::vector<int> filled_by(out.buffers.size(), -1);
+  out.actions.reserve(draft.actions.size());
   for (DraftAction& a : draft.actions) {
     Action action = std::move(a.action);
     action.id = number.at(action.id);

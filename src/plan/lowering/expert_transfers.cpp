@@ -8,6 +8,7 @@ Draft add_expert_transfers(Draft d, int ep) {
   if (ep == 1) return d;
   std::vector<DraftAction> before = std::move(d.actions);
   d.actions.clear();
+  d.actions.reserve(before.size() * 2);
   for (DraftAction& at : before) {
     Action& a = at.action;
     // Forward: experts read what dispatch brings, combine reads what comes back. Backward: the transposes, in reverse.

@@ -83,6 +83,7 @@ Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Eleme
   }
   std::vector<DraftAction> before = std::move(d.actions);
   d.actions.clear();
+  d.actions.reserve(before.size() + closed.size() + 8);  // and the step's ends
   for (std::size_t i = 0; i < before.size(); ++i) {
     d.actions.push_back(std::move(before[i]));
     for (auto [at, end] = insert_after.equal_range(i); at != end; ++at) d.actions.push_back(at->second);

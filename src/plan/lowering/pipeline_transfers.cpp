@@ -47,6 +47,7 @@ Draft add_pipeline_transfers(Draft d) {
     if (before[i].action.lane == Lane::compute && last_compute[slot] < 0) last_compute[slot] = before[i].action.id;
   }
 
+  d.actions.reserve(before.size() + 4 * static_cast<std::size_t>(d.num_slots));
   std::multimap<std::size_t, DraftAction> insert_before;  // receives
   std::multimap<std::size_t, DraftAction> insert_after;   // sends
   for (std::size_t i = 0; i < before.size(); ++i) {

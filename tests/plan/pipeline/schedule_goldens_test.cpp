@@ -1,4 +1,4 @@
-// Generators against PyTorch's: tools/make_schedule_goldens.py.
+// Generators against PyTorch's and Megatron-core's: tools/make_schedule_goldens.py.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -33,7 +33,7 @@ std::string forwards_and_gradients(const std::string& csv) {
   return out;
 }
 
-TEST(ScheduleGoldens, AreThoseOfPyTorch) {
+TEST(ScheduleGoldens, AreThoseOfPyTorchAndMegatron) {
   std::ifstream in(TRIREME_SOURCE_DIR "/tests/golden/pipeline_schedules.txt");
   ASSERT_TRUE(in);
   std::map<std::string, int> seen;
@@ -58,11 +58,9 @@ TEST(ScheduleGoldens, AreThoseOfPyTorch) {
       continue;
     }
     std::istringstream words(line);
-    std::string word, name, wanted;
-    int p = 0, m = 0, v = 0;
-    words >> word >> name >> p >> m >> v >> wanted;
-    // PyTorch's interleaved takes the micro-batches in equal rounds of at least p.
-    const int group = name == "interleaved_1f1b" ? m / (m / p) : 0;
+    std::string word, whose, name, wanted;
+    int p = 0, m = 0, v = 0, group = 0;
+    words >> word >> whose >> name >> p >> m >> v >> group >> wanted;
     schedule = make_schedule(name, {.num_stages = p, .num_micro_batches = m, .num_chunks = v, .micro_batch_group = group});
     // With fewer micro-batches than a zero-bubble V needs to fill it, ours moves weight gradients into the gaps.
     weights_move = name == "zero_bubble_v" && m < 2 * p - 1;
@@ -72,11 +70,13 @@ TEST(ScheduleGoldens, AreThoseOfPyTorch) {
       EXPECT_EQ(fmt::format("{:016x}", digest(to_csv(schedule))), wanted) << line << "\n" << to_csv(schedule);
     rows = std::istringstream(to_csv(schedule));
     stage = 0;
-    ++seen[name];
+    ++seen[whose + " " + name];
   }
-  EXPECT_GE(seen["interleaved_1f1b"], 100);
-  EXPECT_GE(seen["zero_bubble_v"], 100);
-  EXPECT_GE(seen["dualpipe_v"], 70);
+  EXPECT_GE(seen["torch interleaved_1f1b"], 100);
+  EXPECT_GE(seen["torch zero_bubble_v"], 100);
+  EXPECT_GE(seen["torch dualpipe_v"], 70);
+  EXPECT_GE(seen["megatron interleaved_1f1b"], 300);
+  EXPECT_EQ(seen["megatron interleaved_1f1b"], seen["megatron merged_1f1b"]);
   EXPECT_LE(moved, 40);
   EXPECT_GE(spelled, 60);
 }
