@@ -14,8 +14,6 @@
 #include "base/log.h"
 #include "model/untrainable.h"
 #include "plan/layout_keys.h"
-#include "plan/layout_schedule.h"
-#include "plan/pipeline/schedule_file.h"
 #include "plan/run_spec.h"
 #include "plan/run_warnings.h"
 #include "plan/runnable.h"
@@ -27,6 +25,7 @@
 #include "trireme/platform_choice.h"
 #include "trireme/positive_number.h"
 #include "trireme/runnable_plan.h"
+#include "trireme/shown_schedule.h"
 
 namespace trireme::apps {
 
@@ -78,31 +77,6 @@ DType compute_of(const plan::RunSpec& run) {
   return run.device.dtype == DType::float64 ? DType::float32 : run.device.dtype;
 }
 
-plan::Mesh mesh_of(const plan::RunSpec& run, const Options& o) {
-  return plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run), plan::MeshUse::planned);
-}
-
-// The schedule's grid and nothing else.
-void show_schedule(const plan::RunSpec& run, const Options& o) {
-  const plan::LayoutSpec& l = run.layout;
-  int dp = 0;
-  if (plan::has_plan_of_segments(l)) {
-    dp = mesh_of(run, o).dp;
-  } else {
-    const int others = l.pp * l.tp * l.cp;
-    if (o.ranks % others != 0 || (l.dp > 0 && o.ranks > 0 && o.ranks != others * l.dp))
-      throw ConfigError({.file = run.file, .key = "--ranks", .value = fmt::format("{}", o.ranks),
-                         .allowed = fmt::format("must be layout.pp x tp x cp ({}) times layout.dp", others)});
-    dp = l.dp > 0 ? l.dp : std::max(1, o.ranks / others);
-    if (run.batch.global_batch % (run.batch.micro_batch * dp) != 0)
-      throw ConfigError({.file = run.file, .key = "batch.global_batch", .value = fmt::format("{}", run.batch.global_batch),
-                         .allowed = fmt::format("must be a multiple of batch.micro_batch ({}) times the data-parallel ranks ({})",
-                                                run.batch.micro_batch, dp)});
-  }
-  const plan::Schedule schedule = plan::layout_schedule(l, l.pp, static_cast<int>(run.batch.num_micro_batches(dp)));
-  std::fputs((o.show == "csv" ? plan::to_csv(schedule) : plan::to_text(schedule)).c_str(), stdout);
-}
-
 void plan_run(const plan::RunSpec& run, const Options& o, const Context& context) {
   refuse_options({{"--csv", !o.layout.csv.empty()}, {"--pareto", o.layout.pareto}}, "", "has a meaning only with --search");
   model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
@@ -111,7 +85,7 @@ void plan_run(const plan::RunSpec& run, const Options& o, const Context& context
   for (const std::string& warning : plan::warnings(run)) spdlog::warn("{}", warning);
   for (const plan::RefusedKey& refused : plan::refused_keys(run.layout))
     spdlog::warn("trireme train does not run this yet: {} = {} {}", refused.key, refused.value, refused.wanted);
-  const plan::Mesh mesh = mesh_of(run, o);
+  const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run), plan::MeshUse::planned);
   const ChosenPlatform chosen = choose_platform(o.layout.question.platform, o.layout.question.stack, run, context);
   const platform::PlatformSpec& platform = chosen.spec;
   RunPlan planned = make_run_plan(run, mesh, platform, {.keep = {}, .software = chosen.software});
@@ -136,8 +110,11 @@ void search_runnable(const Options& o, plan::RunSpec run, const ChosenQuestion& 
 void estimate_run(plan::RunSpec run, Options& o, const Context& context) {
   QuestionOptions& q = o.layout.question;
   if (!run.layout.schedule_file.path.empty())
-    throw ConfigError({.file = run.file, .key = "layout.schedule_file", .value = run.layout.schedule_file.path,
-                       .allowed = "a schedule from a file is planned by segments, and the rest of this run is only estimated"});
+    throw ConfigError(
+        {.file = run.file,
+         .key = "layout.schedule_file",
+         .value = run.layout.schedule_file.path,
+         .allowed = "a schedule from a file is planned by segments, and the rest of this run is only estimated"});
   q.devices = o.ranks > 0 ? o.ranks : world_of(run.layout);
   q.set = {fmt::format("precision.compute={}", name_of(compute_of(run))),
            fmt::format("batch.sequence_length={}", run.batch.sequence_length),
@@ -158,7 +135,9 @@ void search_run(plan::RunSpec run, Options& o, const Context& context) {
                   {"--global-batch", q.global_batch > 0}, {"--data", !o.data.empty()}},
                  run.file, "the run's file says that; --ranks and --set change it");
   if (!run.layout.schedule_file.path.empty())
-    throw ConfigError({.file = run.file, .key = "layout.schedule_file", .value = run.layout.schedule_file.path,
+    throw ConfigError({.file = run.file,
+                       .key = "layout.schedule_file",
+                       .value = run.layout.schedule_file.path,
                        .allowed = "must be left out with --search, which takes schedules by name"});
   q.devices = o.ranks > 0 ? o.ranks : number_of_ranks(run);
   q.set = {fmt::format("batch.sequence_length={}", run.batch.sequence_length),
@@ -212,7 +191,8 @@ void plan_command(Options& o, const Context& context) {
   if (o.run.empty() != of_model)
     throw ConfigError({.key = "plan", .value = o.run, .allowed = "either a run's file, or --model with --platform and --devices"});
   if (of_model)
-    refuse_options({{"--search", o.search}, {"--show", !o.show.empty()}}, "", "is for a run's file: --model searches by itself");
+    refuse_options({{"--search", o.search}, {"--show", !o.show.empty()}}, "",
+                   "is for a run's file: --model searches by itself");
   o.layout.question.set = o.set;
   if (of_model) return search_model(o, context);
   if (std::string& platform = o.layout.question.platform; !platform.empty())
@@ -225,15 +205,19 @@ void plan_command(Options& o, const Context& context) {
     refuse_options({{"--runnable", o.runnable}, {"--out", !o.layout.out.empty()}, {"--data", !o.data.empty()}}, run.file,
                    "needs --search, or --model in place of a run's file");
   if (!o.show.empty()) {
-    refuse_options({{"--search", o.search}}, run.file, "not with --show, which prints the schedule of the file's layout");
-    return show_schedule(run, o);
+    refuse_options({{"--search", o.search}}, run.file,
+                   "not with --show, which prints the schedule of the file's layout");
+    const int ranks = o.ranks > 0 || !plan::has_plan_of_segments(run.layout) ? o.ranks : number_of_ranks(run);
+    std::fputs(shown_schedule(run, ranks, o.show).c_str(), stdout);
+    return;
   }
   if (run.published) {
     refuse_options({{"--search", o.search}}, run.file, "not for a published run, whose layout is given");
     return plan_published(o.layout, run, context);
   }
   if (o.search) return search_run(run, o, context);
-  if (!plan::has_plan_of_segments(run.layout) || !model::untrainable(run.model).empty()) return estimate_run(run, o, context);
+  if (!plan::has_plan_of_segments(run.layout) || !model::untrainable(run.model).empty())
+    return estimate_run(run, o, context);
   plan_run(run, o, context);
 }
 
@@ -259,7 +243,9 @@ void add_plan_command(CLI::App& app, Context& context) {
   command->add_option("--threads", layout.threads, "of the search (default: all cores)")->check(CLI::Range(1, 1024));
   command->add_flag("--pareto", layout.pareto, "also search less memory, and other numbers of devices");
   command->add_option("--csv", layout.csv, "write every layout that was estimated in full");
-  command->add_option("--show", options->show, "RUN: print its schedule and nothing else: grid, or csv as PyTorch reads it")
+  command
+      ->add_option("--show", options->show,
+                   "RUN: print its schedule and nothing else: grid, or csv as PyTorch reads it")
       ->check(CLI::IsMember({"grid", "csv"}));
   command->add_flag("--json", layout.json, "print one JSON object");
   command->add_flag("--explain", layout.explain, "also print every price with what it consists of");

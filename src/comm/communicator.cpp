@@ -73,7 +73,8 @@ struct Communicator::State {
   }
 
   BackendGroup& add(const plan::GroupKind& kind) {
-    auto group = std::make_unique<BackendGroup>(kind, options.mesh.group(kind, options.rank), options.rank, options.liveness);
+    auto group =
+        std::make_unique<BackendGroup>(kind, options.mesh.group(kind, options.rank), options.rank, options.liveness);
     group->device = options.device;
     const std::lock_guard lock(growing);
     return *groups.emplace_back(std::move(group));
@@ -81,8 +82,8 @@ struct Communicator::State {
 
   void connect(BackendGroup& group) {
     if (group.size() == 1) return;
-    auto group_store =
-        c10::make_intrusive<c10d::PrefixStore>(fmt::format("{}/{}/{}", root, group.axis, group.members().front()), store);
+    auto group_store = c10::make_intrusive<c10d::PrefixStore>(
+        fmt::format("{}/{}/{}", root, group.axis, group.members().front()), store);
     auto backend = maker->make(group_store, group.rank(), group.size());
     if (options.record_issue_order) {
       group.order_ = std::make_unique<IssueOrder>(group_store, "issue_order");

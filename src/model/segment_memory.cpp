@@ -95,7 +95,8 @@ class SegmentReading {
     return peak;
   }
 
-  // Each tensor that a weight gradient reads, once: an operator's input (or what of it is saved), and its output's gradient.
+  // Each tensor that a weight gradient reads, once: an operator's input (or what of it is saved), and its output's
+  // gradient.
   double weight_work() const {
     std::array<bool, Tape::max_tensors> input{}, gradient{};
     for (int i = 0; i < tape_.num_operators; ++i) {
@@ -104,12 +105,15 @@ class SegmentReading {
       input[op.saved[0] != none ? op.saved[0] : op.in[0]] = true;
       if (op.out[0] != none) gradient[op.out[0]] = true;
     }
-    return sum([&](int s) { return (input[s] ? tape_.tensors[s].bytes : 0) + (gradient[s] ? tape_.tensors[s].gradient_bytes : 0); });
+    return sum([&](int s) {
+      return (input[s] ? tape_.tensors[s].bytes : 0) + (gradient[s] ? tape_.tensors[s].gradient_bytes : 0);
+    });
   }
   double weight_workspace() const {
     double out = 0;
     for (int i = 0; i < tape_.num_operators; ++i)
-      if (const Tape::Operator& op = tape_.operators[i]; is_own(op) && op.has_weight) out = std::max(out, op.weight_workspace);
+      if (const Tape::Operator& op = tape_.operators[i]; is_own(op) && op.has_weight)
+        out = std::max(out, op.weight_workspace);
     return out;
   }
 
@@ -182,7 +186,8 @@ SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, 
   const Subject subject = described.of(spec);
   const double stream = stream_bytes(subject, subject.share.split_tokens);
   // Its backward has a weight gradient only, of the output's gradient: the first half hands that on.
-  if (segment == Segment::embed) return {.boundary = Bytes(stream), .weight_work = Bytes(stream), .input_workspace = Bytes(-stream)};
+  if (segment == Segment::embed)
+    return {.boundary = Bytes(stream), .weight_work = Bytes(stream), .input_workspace = Bytes(-stream)};
   const bool is_head = segment == Segment::head;
   const Tape tape = is_head ? head_tape(subject) : layer_tape(subject, layer);
   const SegmentReading reading(tape, segment);

@@ -20,14 +20,16 @@ bool read_stages(std::string_view text, GroupKind& out) {
     at = after;
     return error == std::errc() && value >= 0;
   };
-  return number(out.from_stage) && at != end && *at++ == '>' && number(out.to_stage) && at == end && out.from_stage != out.to_stage;
+  return number(out.from_stage) && at != end && *at++ == '>' && number(out.to_stage) && at == end &&
+         out.from_stage != out.to_stage;
 }
 
 }  // namespace
 
 std::string name_of(const GroupKind& kind) {
   if (kind == world_group) return "world";
-  if (kind.of_messages()) return fmt::format("{}{}>{}", kind.gradients ? gradients : activations, kind.from_stage, kind.to_stage);
+  if (kind.of_messages())
+    return fmt::format("{}{}>{}", kind.gradients ? gradients : activations, kind.from_stage, kind.to_stage);
   return kind.embedding ? "embedding" : name_of(kind.axes);
 }
 
@@ -46,7 +48,8 @@ void from_json(const nlohmann::json& j, GroupKind& kind) {
       kind = Axis::pp;
       kind.gradients = pass == gradients;
       if (read_stages(std::string_view(name).substr(pass.size()), kind)) return;
-      throw nlohmann::json::other_error::create(501, "group: \"" + name + "\" is no message's: such as \"forward 0>1\"", &j);
+      throw nlohmann::json::other_error::create(501, "group: \"" + name + "\" is no message's: such as \"forward 0>1\"",
+                                                &j);
     }
   try {
     Axes axes;

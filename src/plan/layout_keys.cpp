@@ -8,8 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plan/all_to_all/generators.h"
-#include "plan/pieces.h"
-#include "plan/pipeline/generators.h"
+#include "plan/schedule_keys.h"
 
 namespace trireme::plan {
 
@@ -83,46 +82,6 @@ LayoutKey set_of_parts(std::string name, std::string help, FromNames from_names)
           },
           [](const LayoutSpec& l) { return json(names_of(l.*field)); },
           [](const LayoutSpec& l) { return (l.*field).empty() ? "" : "must be empty"; }, false};
-}
-
-LayoutKey schedule_key() {
-  return {"schedule", fmt::format("order of passes on a stage: {}", fmt::join(schedule_names(), ", ")),
-          [](ConfigTable& t, const std::string& key, Names, LayoutSpec& l) {
-            l.schedule = one_of(t, key, l.schedule, schedule_names());
-          },
-          [](const LayoutSpec& l) { return json(l.schedule); },
-          [](const LayoutSpec& l) {
-            const std::string why = l.schedule_file.path.empty() ? why_not_runnable(l.schedule) : "";
-            return why.empty() ? "" : fmt::format("must be gpipe or 1f1b ({})", why);
-          },
-          false,  // gpipe is never faster than 1f1b, the default, and needs more memory
-          true};
-}
-
-LayoutKey schedule_file_key() {
-  return {"schedule_file", "a file with a schedule in place of a name's: the grid, or PyTorch's CSV of pipeline actions (.csv)",
-          [](ConfigTable& t, const std::string& key, Names, LayoutSpec& l) {
-            l.schedule_file = {.path = t.string_or(key, l.schedule_file.path)};
-          },
-          [](const LayoutSpec& l) { return json(l.schedule_file.path); },
-          [](const LayoutSpec& l) {
-            const std::string why = l.schedule_file.grid ? why_not_runnable(*l.schedule_file.grid) : "";
-            return why.empty() ? "" : fmt::format("must be a schedule of whole backwards on one chunk a stage ({})", why);
-          },
-          false, true};
-}
-
-LayoutKey virtual_stages_key() {
-  return {"virtual_stages", "chunks of the model on a stage; 1: as the schedule has it by itself",
-          [](ConfigTable& t, const std::string& key, Names, LayoutSpec& l) {
-            l.virtual_stages = static_cast<int>(t.integer_or(key, l.virtual_stages, 1, most));
-          },
-          [](const LayoutSpec& l) { return json(l.virtual_stages); },
-          [](const LayoutSpec& l) {
-            if (l.schedule_file.grid || can_have_chunks(l.schedule, l.virtual_stages)) return std::string();
-            return fmt::format("must be {} with the schedule {}", chunks_a_stage(l.schedule), l.schedule);
-          },
-          false};
 }
 
 LayoutKey stage_layers_key() {
@@ -205,21 +164,22 @@ std::vector<LayoutKey> make_keys() {
       integer<&L::cp>("cp", 1, "context parallel: the sequence is split for attention", 1),
       integer<&L::etp>("etp", 1, "tensor parallel inside an expert", 1),
       axis_order<&L::order>("order", "how ranks are numbered over the axes, the first varies fastest", order_from_text),
-      axis_order<&L::expert_order>("expert_order", "the same for the experts' axes (etp, ep, edp, pp); empty: follows order",
+      axis_order<&L::expert_order>("expert_order",
+                                   "the same for the experts' axes (etp, ep, edp, pp); empty: follows order",
                                    expert_order_from_text),
       virtual_stages_key(),
-      integer<&L::micro_batch_group>(
-          "micro_batch_group", 0, "interleaved and merged 1F1B: micro-batches that a chunk takes in a row; 0: pp"),
+      integer<&L::micro_batch_group>("micro_batch_group", 0,
+                                     "interleaved and merged 1F1B: micro-batches that a chunk takes in a row; 0: pp"),
       sharding_key(),
       integer<&L::shard_degree>("shard_degree", 0, "data ranks that one set of shards spans; 0: all"),
       integer<&L::expert_shard_degree>("expert_shard_degree", 0, "the same for routed experts; 0: all"),
-      set_of_parts<&L::recompute>("recompute",
-                                  fmt::format("parts of a layer that the backward computes again: {}",
-                                              fmt::join(recompute_names(), ", ")),
-                                  recompute_from_names),
+      set_of_parts<&L::recompute>(
+          "recompute",
+          fmt::format("parts of a layer that the backward computes again: {}", fmt::join(recompute_names(), ", ")),
+          recompute_from_names),
       integer<&L::recompute_layers>("recompute_layers", 0, "layers of each piece that recompute is for; 0: all"),
-      set_of_parts<&L::swap>(
-          "swap", fmt::format("kept in host memory between uses: {}", fmt::join(swap_names(), ", ")), swap_from_names),
+      set_of_parts<&L::swap>("swap", fmt::format("kept in host memory between uses: {}", fmt::join(swap_names(), ", ")),
+                             swap_from_names),
       on_or_off(
           "matrix_owners", "optimizer state by whole matrices on their owners (Muon), not by flat shards",
           [](L& l) -> bool& { return l.matrix_owners; },

@@ -78,7 +78,7 @@ struct LayoutSpec {
   int virtual_stages = 1;                // chunks of the model on a stage; 1: as the schedule has it by itself
   int micro_batch_group = 0;             // interleaved and merged 1f1b: micro-batches of a chunk in a row; 0: pp
   std::string schedule = "1f1b";
-  ScheduleFile schedule_file;            // in its place
+  ScheduleFile schedule_file;              // in its place
   std::vector<std::int64_t> stage_layers;  // layers of each piece of the model, in its order, or of each stage
                                            // (plan/pieces.h); empty: as even as possible, the later ones fewer
   std::string all_to_all = "flat";       // auto: sim/exchange_choice.h puts the name of the fastest in its place

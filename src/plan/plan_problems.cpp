@@ -45,7 +45,8 @@ struct Order {
   }
 };
 
-void check_buffers(const StagePlan& stage, const Order& order, const std::string& where, std::vector<std::string>& out) {
+void check_buffers(const StagePlan& stage, const Order& order, const std::string& where,
+                   std::vector<std::string>& out) {
   struct Life {
     int allocated = -1, freed = -1;
     std::vector<int> reads;
@@ -92,7 +93,8 @@ void check_buffers(const StagePlan& stage, const Order& order, const std::string
 }
 
 // At the grain of a chunk a stage's reduction is one action, after all gradients (and parts of it before, of a chunk each).
-void check_stage_reduction(const StagePlan& stage, const Order& order, const std::string& where, std::vector<std::string>& out) {
+void check_stage_reduction(const StagePlan& stage, const Order& order, const std::string& where,
+                           std::vector<std::string>& out) {
   int reductions = 0;
   for (const Action& reduce : stage.actions) {
     if (reduce.kind != ActionKind::reduce || reduce.chunk >= 0) continue;
@@ -224,7 +226,8 @@ std::vector<std::string> problems(const Plan& plan) {
         numbered = false;
       }
       if (std::max(a.group.from_stage, a.group.to_stage) >= plan.mesh.pp) {
-        out.push_back(fmt::format("{}: {} is on group {}, of {} stages", where, describe(a), name_of(a.group), plan.mesh.pp));
+        out.push_back(
+            fmt::format("{}: {} is on group {}, of {} stages", where, describe(a), name_of(a.group), plan.mesh.pp));
         sound = false;
       }
       for (int wait : a.waits)

@@ -12,11 +12,14 @@ namespace trireme::plan {
 
 namespace {
 
-bool crosses_stages(const GroupKind& kind) { return kind.axes.has(Axis::pp); }
+bool crosses_stages(const GroupKind& kind) {
+  return kind.axes.has(Axis::pp);
+}
 
 bool is_collective(ActionKind kind) {
-  return kind == ActionKind::count_tokens || kind == ActionKind::all_to_all || kind == ActionKind::reduce || kind == ActionKind::gather ||
-         kind == ActionKind::reduce_embedding || kind == ActionKind::reduce_metrics || kind == ActionKind::reduce_counts;
+  return kind == ActionKind::count_tokens || kind == ActionKind::all_to_all || kind == ActionKind::reduce ||
+         kind == ActionKind::gather || kind == ActionKind::reduce_embedding || kind == ActionKind::reduce_metrics ||
+         kind == ActionKind::reduce_counts;
 }
 
 }  // namespace
@@ -24,7 +27,8 @@ bool is_collective(ActionKind kind) {
 std::string match_stages(const Plan& plan, Rendezvous& out) {
   const int num_stages = static_cast<int>(plan.stages.size());
   out.set_of.resize(num_stages);
-  using Key = std::tuple<int, int, int, GroupKind>;  // from, to, pass of messages; of a collective -1, 0, 0 and its group
+  using Key =
+      std::tuple<int, int, int, GroupKind>;  // from, to, pass of messages; of a collective -1, 0, 0 and its group
   std::map<Key, std::vector<int>> sets_of_key;
   std::map<std::pair<Key, int>, std::size_t> next;  // by key and side (a send's 0, a receive's 1; a collective's stage)
   std::vector<std::size_t> wanted;
@@ -59,8 +63,8 @@ std::string match_stages(const Plan& plan, Rendezvous& out) {
   for (std::size_t i = 0; i < out.sets.size(); ++i) {
     const Member first = out.sets[i].front();
     if (out.sets[i].size() != wanted[i])
-      return fmt::format("stage {}: {} has {} of {} members", first.list, describe(plan.stages[first.list].actions[first.action]),
-                         out.sets[i].size(), wanted[i]);
+      return fmt::format("stage {}: {} has {} of {} members", first.list,
+                         describe(plan.stages[first.list].actions[first.action]), out.sets[i].size(), wanted[i]);
   }
   return "";
 }

@@ -67,9 +67,11 @@ void read_schedule(LayoutSpec& l, const ConfigTable& table, const fs::path& fold
     const Schedule grid = load_schedule(file.path);
     if (grid.forward_only) table.fail("schedule_file", "holds a forward-only schedule: nothing would be trained");
     if (grid.num_stages != l.pp)
-      table.fail("schedule_file", fmt::format("holds a schedule of {} stages: layout.pp ({}) must be that", grid.num_stages, l.pp));
+      table.fail("schedule_file",
+                 fmt::format("holds a schedule of {} stages: layout.pp ({}) must be that", grid.num_stages, l.pp));
     if (l.virtual_stages != 1 && l.virtual_stages != grid.num_chunks)
-      table.fail("virtual_stages", fmt::format("must be {}, as layout.schedule_file has it (or be left out)", grid.num_chunks));
+      table.fail("virtual_stages",
+                 fmt::format("must be {}, as layout.schedule_file has it (or be left out)", grid.num_chunks));
     file.grid = std::make_shared<Schedule>(grid);
   }
   l.virtual_stages = num_chunks(l);
@@ -179,7 +181,8 @@ Mesh resolve_mesh(const RunSpec& run, int num_ranks, MeshUse use) {
     fail("batch.global_batch", run.batch.global_batch,
          fmt::format("must be a multiple of batch.micro_batch ({}) times the data-parallel ranks ({})",
                      run.batch.micro_batch, dp));
-  if (const Schedule* grid = l.schedule_file.grid.get(); grid && run.batch.num_micro_batches(dp) != grid->num_micro_batches)
+  if (const Schedule* grid = l.schedule_file.grid.get();
+      grid && run.batch.num_micro_batches(dp) != grid->num_micro_batches)
     fail("batch.global_batch", run.batch.global_batch,
          fmt::format("is {} micro-batches of a data rank; the schedule of {} has {}", run.batch.num_micro_batches(dp),
                      l.schedule_file.path, grid->num_micro_batches));

@@ -20,7 +20,8 @@ const char* pass_of(const Operator& op) {
 
 }  // namespace
 
-std::vector<Operator> operators_of(const model::ModelSpec& model, const plan::Action& a, const model::SegmentShape& shape) {
+std::vector<Operator> operators_of(const model::ModelSpec& model, const plan::Action& a,
+                                   const model::SegmentShape& shape) {
   const auto half = [&](OperatorPass pass) {
     // What an embedding does backwards is all for its weight.
     if (a.segment == model::Segment::embed && pass == OperatorPass::weight_gradient)

@@ -25,7 +25,8 @@ constexpr bool computes_segment(plan::ActionKind kind) {
   return kind == plan::ActionKind::forward || kind == plan::ActionKind::backward ||
          kind == plan::ActionKind::input_gradient || kind == plan::ActionKind::weight_gradient;
 }
-std::vector<Operator> operators_of(const model::ModelSpec& model, const plan::Action& action, const model::SegmentShape& shape);
+std::vector<Operator> operators_of(const model::ModelSpec& model, const plan::Action& action,
+                                   const model::SegmentShape& shape);
 
 // On the device: its work and the gaps before its kernels.
 Seconds operator_time(const Operator& op, const Rates& rates);

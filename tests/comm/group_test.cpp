@@ -163,7 +163,8 @@ TEST(Communicator, GroupsFollowTheMesh) {
   run_mesh(mesh, [&](int rank, Communicator& communicator) {
     const plan::GroupKind back = plan::message_group(1, 0, true);
     communicator.connect({back});
-    for (const plan::GroupKind& kind : std::vector<plan::GroupKind>{back, plan::embedding_group, Axis::edp, Axis::ep, Axis::dp, plan::world_group}) {
+    for (const plan::GroupKind& kind :
+         std::vector<plan::GroupKind>{back, plan::embedding_group, Axis::edp, Axis::ep, Axis::dp, plan::world_group}) {
       Group& group = communicator.group(kind);
       at::Tensor x = at::full({1}, 1 << rank, at::kLong);
       all_reduce(group, x, ReduceOp::sum, "membership");

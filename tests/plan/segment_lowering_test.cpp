@@ -16,7 +16,11 @@ using ::testing::IsEmpty;
 // `layers` layers, the first dense; `micro_batches` of each data rank.
 RunSpec run_of(const std::string& schedule, int layers, int micro_batches, const Mesh& mesh, bool tied = false) {
   RunSpec run;
-  run.model = {.vocab_size = 99, .hidden = 32, .num_layers = layers, .num_dense_layers = 1, .dense_ffn = 48,
+  run.model = {.vocab_size = 99,
+               .hidden = 32,
+               .num_layers = layers,
+               .num_dense_layers = 1,
+               .dense_ffn = 48,
                .attention = {.num_heads = 4, .num_kv_heads = 2, .head_dim = 8},
                .moe = {.num_experts = 8, .expert_ffn = 16, .shared_ffn = tied ? 12 : 0, .router = {.top_k = 2}}};
   run.model.tied_embeddings = tied;
@@ -39,8 +43,8 @@ TEST(SegmentLowering, IsRightForEverySchedule) {
         }
 }
 
-// What a slot is: one action for each segment of its chunk that computes; of a weight gradient for each that has weights,
-// which all but `combine` have.
+// What a slot is: one action for each segment of its chunk that computes; of a weight gradient for each that has
+// weights, which all but `combine` have.
 TEST(SegmentLowering, HasEachSegmentOfEachSlotOnce) {
   for (const char* schedule : {"zero_bubble_h1", "zero_bubble_v", "dualpipe_v", "interleaved_1f1b"}) {
     const Mesh mesh{2, 2, 2};
@@ -49,7 +53,8 @@ TEST(SegmentLowering, HasEachSegmentOfEachSlotOnce) {
       using Part = std::tuple<int, int, Segment, int>;  // micro-batch, chunk, segment, layer
       std::map<ActionKind, std::multiset<Part>> seen;
       for (const Action& a : stage.actions)
-        if (a.segment != Segment::none && a.kind != ActionKind::all_to_all) seen[a.kind].insert({a.mb, a.chunk, a.segment, a.layer});
+        if (a.segment != Segment::none && a.kind != ActionKind::all_to_all)
+          seen[a.kind].insert({a.mb, a.chunk, a.segment, a.layer});
       std::multiset<Part> backwards = seen[ActionKind::backward], weights = seen[ActionKind::backward];
       backwards.merge(std::multiset<Part>(seen[ActionKind::input_gradient]));
       weights.merge(std::multiset<Part>(seen[ActionKind::weight_gradient]));
@@ -97,8 +102,8 @@ TEST(SegmentLowering, FreesABatchBeforeTheWeightGradients) {
         }
 }
 
-// Three stages, six pieces of a V: 0 and 5 on stage 0, 1 and 4 on stage 1, 2 and 3 on stage 2, whose turn needs no message.
-// Stage 1 has piece 1's input from stage 0 and piece 4's from stage 2, and the gradients the other way round.
+// Three stages, six pieces of a V: 0 and 5 on stage 0, 1 and 4 on stage 1, 2 and 3 on stage 2, whose turn needs no
+// message. Stage 1 has piece 1's input from stage 0 and piece 4's from stage 2, and the gradients the other way round.
 TEST(SegmentLowering, GivesAVsWayBackLanesOfItsOwn) {
   const Mesh mesh{3, 1, 1};
   for (const char* schedule : {"zero_bubble_v", "dualpipe_v"}) {
@@ -108,18 +113,27 @@ TEST(SegmentLowering, GivesAVsWayBackLanesOfItsOwn) {
       for (const Action& a : plan.stages[s].actions)
         if (a.kind == ActionKind::send || a.kind == ActionKind::receive) ++messages[s][{a.lane, a.peer_stage}];
     using Lanes = std::map<std::tuple<Lane, int>, int>;
-    EXPECT_EQ(messages[0], (Lanes{{{Lane::forward_send, 1}, 6}, {{Lane::forward_receive, 1}, 6},
-                                  {{Lane::backward_send, 1}, 6}, {{Lane::backward_receive, 1}, 6}}));
-    EXPECT_EQ(messages[1], (Lanes{{{Lane::forward_receive, 0}, 6}, {{Lane::forward_send, 2}, 6},
-                                  {{Lane::turned_forward_receive, 2}, 6}, {{Lane::turned_forward_send, 0}, 6},
-                                  {{Lane::backward_receive, 2}, 6}, {{Lane::backward_send, 0}, 6},
-                                  {{Lane::turned_backward_receive, 0}, 6}, {{Lane::turned_backward_send, 2}, 6}}));
-    EXPECT_EQ(messages[2], (Lanes{{{Lane::forward_receive, 1}, 6}, {{Lane::forward_send, 1}, 6},
-                                  {{Lane::backward_receive, 1}, 6}, {{Lane::backward_send, 1}, 6}}));
+    EXPECT_EQ(messages[0], (Lanes{{{Lane::forward_send, 1}, 6},
+                                  {{Lane::forward_receive, 1}, 6},
+                                  {{Lane::backward_send, 1}, 6},
+                                  {{Lane::backward_receive, 1}, 6}}));
+    EXPECT_EQ(messages[1], (Lanes{{{Lane::forward_receive, 0}, 6},
+                                  {{Lane::forward_send, 2}, 6},
+                                  {{Lane::turned_forward_receive, 2}, 6},
+                                  {{Lane::turned_forward_send, 0}, 6},
+                                  {{Lane::backward_receive, 2}, 6},
+                                  {{Lane::backward_send, 0}, 6},
+                                  {{Lane::turned_backward_receive, 0}, 6},
+                                  {{Lane::turned_backward_send, 2}, 6}}));
+    EXPECT_EQ(messages[2], (Lanes{{{Lane::forward_receive, 1}, 6},
+                                  {{Lane::forward_send, 1}, 6},
+                                  {{Lane::backward_receive, 1}, 6},
+                                  {{Lane::backward_send, 1}, 6}}));
   }
 }
 
-// Gradients of the last stage's second chunk are complete before those of its first: their buckets need not wait for these.
+// Gradients of the last stage's second chunk are complete before those of its first: their buckets need not wait for
+// these.
 TEST(SegmentLowering, ReducesAChunksGradientsWhenTheyAreComplete) {
   const Mesh mesh{2, 2, 1};
   const Plan plan = make_training_plan(run_of("interleaved_1f1b", 8, 4, mesh), mesh);

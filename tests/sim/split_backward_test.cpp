@@ -18,7 +18,12 @@ using plan::Segment;
 
 plan::RunSpec run_of(const std::string& schedule) {
   plan::RunSpec r;
-  r.model = {.name = "m", .vocab_size = 50, .hidden = 8, .num_layers = 4, .num_dense_layers = 1, .dense_ffn = 12,
+  r.model = {.name = "m",
+             .vocab_size = 50,
+             .hidden = 8,
+             .num_layers = 4,
+             .num_dense_layers = 1,
+             .dense_ffn = 12,
              .attention = {.num_heads = 2, .num_kv_heads = 1, .head_dim = 4},
              .moe = {.num_experts = 4, .expert_ffn = 6, .shared_ffn = 4, .router = {.top_k = 2}}};
   r.layout.schedule = schedule;
@@ -41,7 +46,8 @@ std::map<std::pair<Segment, int>, double> seconds_of_backwards(const std::string
 TEST(SplitBackward, CostsAsMuchAsTheWhole) {
   const auto whole = seconds_of_backwards("1f1b"), halves = seconds_of_backwards("zero_bubble_h1");
   ASSERT_EQ(whole.size(), halves.size());
-  for (const auto& [segment, seconds] : whole) EXPECT_NEAR(halves.at(segment), seconds, 1e-9 * seconds) << static_cast<int>(segment.first);
+  for (const auto& [segment, seconds] : whole)
+    EXPECT_NEAR(halves.at(segment), seconds, 1e-9 * seconds) << static_cast<int>(segment.first);
 }
 
 // An embedding has a weight gradient only, and combine none.
@@ -60,7 +66,9 @@ TEST(SplitBackward, AnEndHasItsWorkInOneHalf) {
   }
 }
 
-// By hand for one dense feed-forward of 16 tokens, hidden 8, width 12 in float32, with plain operators: the weights' inputs are the normed 16 x 8 (gate and up) and the product 16 x 12 (down); their outputs' gradients 16 x 24 and 16 x 8.
+// By hand for one dense feed-forward of 16 tokens, hidden 8, width 12 in float32, with plain operators: the weights'
+// inputs are the normed 16 x 8 (gate and up) and the product 16 x 12 (down); their outputs' gradients 16 x 24 and 16
+// x 8.
 TEST(SplitBackward, AWeightGradientKeepsItsInputsAndGradients) {
   const plan::RunSpec run = run_of("zero_bubble_h1");
   model::SegmentShape shape = segment_shape(run, {.pp = 2}, 1, true);

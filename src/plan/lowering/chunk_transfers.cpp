@@ -33,7 +33,8 @@ class Transfers {
   Action send(int buffer, int target) const {
     Action message = of(buffer);
     message.kind = ActionKind::send;
-    // Receives are posted from the step's start on, so that a send waits for none but those before it: one lane will do.
+    // Receives are posted from the step's start on, so that a send waits for none but those before it: one lane will
+    // do.
     message.lane = message.pass == Pass::forward ? Lane::forward_send : Lane::backward_send;
     message.peer_stage = target;
     message.group = message_group(d_.stage, target, message.pass == Pass::backward);

@@ -28,8 +28,8 @@ struct Draft {
   std::vector<DraftAction> actions;
   int next_id = 0;
 
-  int add_buffer(Buffer buffer);                 // its index
-  DraftAction make(Action action, int slot);     // with a fresh id
+  int add_buffer(Buffer buffer);              // its index
+  DraftAction make(Action action, int slot);  // with a fresh id
 };
 
 // The stage and chunk that hold the pieces before and after each of a stage's chunks; {-1, -1}: there is none.
@@ -53,9 +53,10 @@ struct PartElements {
 using ElementsByPart = std::map<std::pair<int, Segment>, PartElements>;  // (layer, segment)
 ElementsByPart elements_by_part(const model::ModelSpec& model, const Mesh& mesh);
 
-// Pass 1: a stage's row of the grid to compute actions over segments, with their buffers. `chunks`: of the stage, by chunk.
-// A split backward's input half makes the gradient of the segment's input, and leaves what the weight half needs; a
-// segment without weights has no weight half. Joined slots stand one after the other (Draft::row says which are).
+// Pass 1: a stage's row of the grid to compute actions over segments, with their buffers. `chunks`: of the stage, by
+// chunk. A split backward's input half makes the gradient of the segment's input, and leaves what the weight half
+// needs; a segment without weights has no weight half. Joined slots stand one after the other (Draft::row says which
+// are).
 Draft expand_segments(const model::ModelSpec& model, const ElementsByPart& elements, const Schedule& schedule,
                       const std::vector<Chunk>& chunks, int stage);
 // Pass 2: all-to-alls around the experts where they are spread over ep > 1 ranks.

@@ -43,10 +43,15 @@ class Expansion {
  public:
   Expansion(const model::ModelSpec& model, const ElementsByPart& elements, const Schedule& schedule,
             const std::vector<Chunk>& chunks, int stage)
-      : model_(model), elements_(elements), held_(chunks.size() * static_cast<std::size_t>(schedule.num_micro_batches)),
+      : model_(model),
+        elements_(elements),
+        held_(chunks.size() * static_cast<std::size_t>(schedule.num_micro_batches)),
         num_micro_batches_(schedule.num_micro_batches) {
-    d_ = {.stage = stage, .num_stages = schedule.num_stages, .row = work(schedule.rows.at(stage)),
-          .forward_only = schedule.forward_only, .chunks = chunks};
+    d_ = {.stage = stage,
+          .num_stages = schedule.num_stages,
+          .row = work(schedule.rows.at(stage)),
+          .forward_only = schedule.forward_only,
+          .chunks = chunks};
     d_.num_slots = static_cast<int>(d_.row.size());
     const Neighbours neighbours = neighbours_of(schedule, stage);
     for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
@@ -89,15 +94,24 @@ class Expansion {
   Held& held(int chunk) { return held_[static_cast<std::size_t>(chunk) * num_micro_batches_ + slot().mb]; }
 
   int add(BufferKind kind, const Place& place, bool to_shared = false) {
-    return d_.add_buffer({.kind = kind, .segment = place.segment, .to_shared = to_shared, .mb = slot().mb,
-                          .chunk = slot().chunk, .layer = place.layer});
+    return d_.add_buffer({.kind = kind,
+                          .segment = place.segment,
+                          .to_shared = to_shared,
+                          .mb = slot().mb,
+                          .chunk = slot().chunk,
+                          .layer = place.layer});
   }
   int allocate(Action& a, BufferKind kind, const Place& place, bool to_shared = false) {
     a.allocates.push_back(add(kind, place, to_shared));
     return a.allocates.back();
   }
   Action action(ActionKind kind, Pass pass, const Place& place) const {
-    return {.kind = kind, .pass = pass, .segment = place.segment, .mb = slot().mb, .chunk = slot().chunk, .layer = place.layer};
+    return {.kind = kind,
+            .pass = pass,
+            .segment = place.segment,
+            .mb = slot().mb,
+            .chunk = slot().chunk,
+            .layer = place.layer};
   }
   void push(Action a) { d_.actions.push_back(d_.make(std::move(a), slot_)); }
 
@@ -152,7 +166,8 @@ class Expansion {
       incoming = taken(held(local).input_gradient);
     else if (!d_.chunks[chunk].head)
       incoming = add(BufferKind::gradient, {});
-    TRIREME_CHECK(here.saved.size() == forward_[chunk].size(), "stage {}: {} comes before its forward", d_.stage, to_text(slot()));
+    TRIREME_CHECK(here.saved.size() == forward_[chunk].size(), "stage {}: {} comes before its forward", d_.stage,
+                  to_text(slot()));
     int beside = -1;
     for (const Place& place : backward_[chunk]) {
       Action a = action(split ? ActionKind::input_gradient : ActionKind::backward, Pass::backward, place);
@@ -175,8 +190,8 @@ class Expansion {
   void weight_gradients() {
     const int chunk = slot().chunk;
     Held& here = held(chunk);
-    TRIREME_CHECK(here.weight_work.size() == backward_[chunk].size(), "stage {}: {} comes before its input gradient", d_.stage,
-                  to_text(slot()));
+    TRIREME_CHECK(here.weight_work.size() == backward_[chunk].size(), "stage {}: {} comes before its input gradient",
+                  d_.stage, to_text(slot()));
     for (std::size_t i = 0; i < backward_[chunk].size(); ++i) {
       int work = here.weight_work[i];
       if (work < 0) continue;
@@ -197,9 +212,10 @@ class Expansion {
   const model::ModelSpec& model_;
   const ElementsByPart& elements_;
   std::vector<std::vector<Place>> forward_, backward_;  // by chunk
-  std::vector<int> local_previous_, local_next_;  // by chunk: the chunk of this stage that the piece before (after) it is; -1
-  std::vector<Held> held_;                        // by chunk and micro-batch
-  std::vector<int> batch_;                        // by micro-batch
+  std::vector<int> local_previous_,
+      local_next_;          // by chunk: the chunk of this stage that the piece before (after) it is; -1
+  std::vector<Held> held_;  // by chunk and micro-batch
+  std::vector<int> batch_;  // by micro-batch
   int num_micro_batches_;
   int slot_ = 0;
   Draft d_;

@@ -1,5 +1,5 @@
-// On which lanes a stage's messages to and from other stages go. In each pass those with the first peer that a chunk has are
-// on the pass's own lane, those with others on the turned one (a V's way back).
+// On which lanes a stage's messages to and from other stages go. In each pass those with the first peer that a chunk
+// has are on the pass's own lane, those with others on the turned one (a V's way back).
 #pragma once
 #include <vector>
 

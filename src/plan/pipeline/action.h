@@ -15,8 +15,8 @@ namespace trireme::plan {
 using model::Pass;
 using model::Segment;
 
-// Lanes of a rank. Each is one thread (CPU) or one stream (accelerators). A pipeline direction has a lane for sending and
-// one for receiving: a receive may be posted early, and must not stand before a send that the next stage waits for.
+// Lanes of a rank. Each is one thread (CPU) or one stream (accelerators). A pipeline direction has a lane for sending
+// and one for receiving: a receive may be posted early, and must not stand before a send that the next stage waits for.
 // Messages between stages are rendezvous; where a lane has one peer no order of a valid schedule can deadlock, since a
 // receive waits only for its own stage's compute, and compute waits for receives but never for sends. A stage with more
 // than two peers in a pass, which only a schedule from a file can have, shares the turned lanes among them:
@@ -30,11 +30,11 @@ enum class Lane {
   ep,                // dispatch and combine
   dp,                // gradient reductions, token counts, metrics
   copy,              // host copies
-  // On a V's way back the piece before comes from the other neighbour: with a lane of its own no message waits behind one
-  // that its own sender needs first.
+  // On a V's way back the piece before comes from the other neighbour: with a lane of its own no message waits behind
+  // one that its own sender needs first.
   turned_forward_receive,
   turned_backward_receive,
-  copy_in,           // of plans at the grain of a chunk: from host memory; `copy` then is the way out
+  copy_in,  // of plans at the grain of a chunk: from host memory; `copy` then is the way out
   // Of plans at the grain of a segment, whose receives are posted late, the same for what is sent.
   turned_forward_send,
   turned_backward_send,

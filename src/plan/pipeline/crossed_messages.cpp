@@ -33,7 +33,8 @@ std::vector<ScheduleProblem> crossed_messages(const Schedule& s) {
     for (const Slot& slot : s.rows[stage]) {
       if (slot.kind == SlotKind::no_op || slot.kind == SlotKind::weight_gradient) continue;
       const bool forward = slot.kind == SlotKind::forward;
-      const int piece = piece_of(s, stage, slot.chunk), before = forward ? piece - 1 : piece + 1, after = forward ? piece + 1 : piece - 1;
+      const int piece = piece_of(s, stage, slot.chunk), before = forward ? piece - 1 : piece + 1,
+                after = forward ? piece + 1 : piece - 1;
       const auto other = [&](int p) { return p >= 0 && p < pieces && stage_of[p] != stage; };
       if (other(before)) ways[{stage_of[before], stage, forward}].taken.push_back({slot.mb, piece, slot});
       if (other(after)) ways[{stage, stage_of[after], forward}].sent.push_back({slot.mb, after, slot});
@@ -44,9 +45,11 @@ std::vector<ScheduleProblem> crossed_messages(const Schedule& s) {
     for (std::size_t i = 0; i < std::min(way.sent.size(), way.taken.size()); ++i) {
       const Message &sent = way.sent[i], &taken = way.taken[i];
       if (sent.mb == taken.mb && sent.piece == taken.piece) continue;
-      out.push_back({to, fmt::format("stage {}: {} needs a message from stage {} that it gets after another one, which {} there sends "
-                                     "first: messages between two stages are taken in the order in which they are sent",
-                                     to, to_text(taken.slot), from, to_text(sent.slot))});
+      out.push_back(
+          {to, fmt::format(
+                   "stage {}: {} needs a message from stage {} that it gets after another one, which {} there sends "
+                   "first: messages between two stages are taken in the order in which they are sent",
+                   to, to_text(taken.slot), from, to_text(sent.slot))});
       break;
     }
   }

@@ -33,9 +33,10 @@ const char* const joined = "the runtime doesn't overlap a forward with a backwar
 
 // The one list of names.
 const std::array<Entry, 7> entries{{
-    {"gpipe", 1, false, PieceMap::round, [](const ScheduleOptions& o) { return gpipe(o.num_stages, o.num_micro_batches); }, ""},
-    {"1f1b", 1, false, PieceMap::round, [](const ScheduleOptions& o) { return one_f_one_b(o.num_stages, o.num_micro_batches); },
-     ""},
+    {"gpipe", 1, false, PieceMap::round,
+     [](const ScheduleOptions& o) { return gpipe(o.num_stages, o.num_micro_batches); }, ""},
+    {"1f1b", 1, false, PieceMap::round,
+     [](const ScheduleOptions& o) { return one_f_one_b(o.num_stages, o.num_micro_batches); }, ""},
     {"interleaved_1f1b", 2, true, PieceMap::round, interleaved_1f1b, several_chunks},
     {"merged_1f1b", 1, true, PieceMap::round, merged_1f1b, joined},
     {"zero_bubble_h1", 1, false, PieceMap::round, zero_bubble_h1, split},

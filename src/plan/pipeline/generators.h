@@ -41,7 +41,8 @@ std::vector<std::vector<int>> stage_map(const std::string& name, int num_stages)
 Schedule make_schedule(const std::string& name, const ScheduleOptions& options);
 Schedule make_schedule(const std::string& name, int num_stages, int num_micro_batches);
 
-// Whether the runtime executes all of them. Until it does, `trireme train` takes what why_not_runnable says nothing about.
+// Whether the runtime executes all of them. Until it does, `trireme train` takes what why_not_runnable says nothing
+// about.
 inline constexpr bool all_are_executed = false;
 // Empty where the runtime executes schedules of this name, or this schedule, else why not.
 std::string why_not_runnable(const std::string& name);

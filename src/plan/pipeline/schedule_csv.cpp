@@ -56,15 +56,17 @@ bool read_cell(std::string_view cell, std::vector<Slot>& row) {
 }
 
 [[noreturn]] void bad_cell(int line, int cell, std::size_t stage, std::string_view value) {
-  const bool of_messages = std::ranges::any_of(std::initializer_list<const char*>{"SEND", "RECV", "SHARD", "REDUCE_GRAD"},
-                                               [&](const char* word) { return value.find(word) != std::string_view::npos; });
-  throw ConfigError({.key = fmt::format("schedule line {}, cell {}", line, cell),
-                     .value = std::string(value),
-                     .allowed = fmt::format("in the row of stage {}: {}", stage,
-                                            of_messages ? "messages are planned here: give the actions that compute only "
-                                                          "(PyTorch's format \"compute_only\")"
-                                                        : "must be an action such as 0F0, 3B1, 2I0 or 2W0 (piece, kind, "
-                                                          "micro-batch), two as (0F4;7B2)OVERLAP_F_B, or nothing")});
+  const bool of_messages =
+      std::ranges::any_of(std::initializer_list<const char*>{"SEND", "RECV", "SHARD", "REDUCE_GRAD"},
+                          [&](const char* word) { return value.find(word) != std::string_view::npos; });
+  throw ConfigError(
+      {.key = fmt::format("schedule line {}, cell {}", line, cell),
+       .value = std::string(value),
+       .allowed = fmt::format("in the row of stage {}: {}", stage,
+                              of_messages ? "messages are planned here: give the actions that compute only "
+                                            "(PyTorch's format \"compute_only\")"
+                                          : "must be an action such as 0F0, 3B1, 2I0 or 2W0 (piece, kind, "
+                                            "micro-batch), two as (0F4;7B2)OVERLAP_F_B, or nothing")});
 }
 
 // From pieces to the chunks of a stage, which are its pieces in ascending order; a stage with fewer has empty ones.
@@ -122,7 +124,8 @@ ScheduleText parse_schedule_csv(const std::string& text, const std::string& name
       throw ConfigError({.key = fmt::format("schedule line {}", number),
                          .allowed = fmt::format("the row of stage {} holds no action", s.rows.size() - 1)});
   }
-  if (s.rows.empty()) throw ConfigError({.key = "schedule", .value = "no row", .allowed = "a line for each stage of the pipeline"});
+  if (s.rows.empty())
+    throw ConfigError({.key = "schedule", .value = "no row", .allowed = "a line for each stage of the pipeline"});
   s.num_stages = static_cast<int>(s.rows.size());
   number_chunks(s);
   return out;

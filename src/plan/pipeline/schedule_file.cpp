@@ -14,7 +14,8 @@ namespace {
 // What a heading can hold.
 std::string name_of(const std::filesystem::path& path) {
   std::string name = path.stem().string();
-  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return c < ' ' || c == ',' || c == 127; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return c < ' ' || c == ',' || c == 127; }, '_');
   return name.empty() ? "schedule" : name;
 }
 

@@ -24,7 +24,8 @@ void check_pieces(const Schedule& s, std::vector<ScheduleProblem>& out) {
   std::vector<int> holders(total, 0);
   for (int stage = 0; stage < s.num_stages; ++stage) {
     if (static_cast<int>(s.pieces[stage].size()) != s.num_chunks) {
-      out.push_back({stage, fmt::format("stage {}: pieces of {} chunks, of {}", stage, s.pieces[stage].size(), s.num_chunks)});
+      out.push_back(
+          {stage, fmt::format("stage {}: pieces of {} chunks, of {}", stage, s.pieces[stage].size(), s.num_chunks)});
       return;
     }
     for (int piece : s.pieces[stage])
@@ -48,9 +49,11 @@ void check_pair(const Schedule& s, int stage, std::size_t i, std::vector<Schedul
   const bool kinds =
       (a.kind == SlotKind::forward && is_backward(b.kind)) || (b.kind == SlotKind::forward && is_backward(a.kind));
   if (!kinds || b.joined)
-    out.push_back({stage, fmt::format("stage {}: {}+{} can't be joined; one F and one B or I can", stage, word(i), word(i + 1))});
+    out.push_back(
+        {stage, fmt::format("stage {}: {}+{} can't be joined; one F and one B or I can", stage, word(i), word(i + 1))});
   else if (a.mb == b.mb && a.chunk == b.chunk)
-    out.push_back({stage, fmt::format("stage {}: {}+{} joins a forward with its own backward", stage, word(i), word(i + 1))});
+    out.push_back(
+        {stage, fmt::format("stage {}: {}+{} joins a forward with its own backward", stage, word(i), word(i + 1))});
 }
 
 void check_row(const Schedule& s, int stage, std::vector<ScheduleProblem>& out) {
@@ -62,7 +65,7 @@ void check_row(const Schedule& s, int stage, std::vector<ScheduleProblem>& out) 
     if (slot.kind == SlotKind::no_op) continue;
     if (slot.mb < 0 || slot.mb >= s.num_micro_batches || slot.chunk < 0 || slot.chunk >= s.num_chunks) {
       out.push_back({stage, fmt::format("stage {}: {} is outside {} micro-batches and {} chunks", stage, to_text(slot),
-                                s.num_micro_batches, s.num_chunks)});
+                                        s.num_micro_batches, s.num_chunks)});
       continue;
     }
     if (piece_of(s, stage, slot.chunk) < 0)
@@ -99,9 +102,11 @@ void check_row(const Schedule& s, int stage, std::vector<ScheduleProblem>& out) 
       const bool whole = x.forward == 1 && (s.forward_only || (x.backward == 1 && x.input == 0 && x.weight == 0) ||
                                             (x.backward == 0 && x.input == 1 && x.weight == 1));
       if (!whole)
-        out.push_back({stage, fmt::format("stage {}: micro-batch {} chunk {} has {} F, {} B, {} I, {} W; one F and one B (or one I and "
-                        "one W) are due",
-                        stage, mb, chunk, x.forward, x.backward, x.input, x.weight)});
+        out.push_back(
+            {stage,
+             fmt::format("stage {}: micro-batch {} chunk {} has {} F, {} B, {} I, {} W; one F and one B (or one I and "
+                         "one W) are due",
+                         stage, mb, chunk, x.forward, x.backward, x.input, x.weight)});
     }
 }
 
@@ -137,8 +142,8 @@ void check_progress(const Schedule& s, std::vector<ScheduleProblem>& out) {
   }
   for (int stage = 0; stage < s.num_stages; ++stage)
     if (at[stage] < s.rows[stage].size())
-      out.push_back({stage, fmt::format("stage {} can't go on at slot {} ({}): what it needs is never made", stage, at[stage],
-                                to_text(s.rows[stage][at[stage]]))});
+      out.push_back({stage, fmt::format("stage {} can't go on at slot {} ({}): what it needs is never made", stage,
+                                        at[stage], to_text(s.rows[stage][at[stage]]))});
 }
 
 }  // namespace
@@ -149,8 +154,9 @@ std::vector<ScheduleProblem> located_problems(const Schedule& s) {
       (!s.pieces.empty() && static_cast<int>(s.pieces.size()) != s.num_stages))
     return {{-1, fmt::format("{} rows for {} stages", s.rows.size(), s.num_stages)}};
   if (std::int64_t{s.num_micro_batches} * s.num_chunks > most_slots || std::int64_t{s.num_stages} * s.num_chunks > most_slots)
-    return {{-1, fmt::format("{} stages of {} chunks and {} micro-batches: a grid has at most {} slots of a kind in a row", s.num_stages,
-                             s.num_chunks, s.num_micro_batches, most_slots)}};
+    return {
+        {-1, fmt::format("{} stages of {} chunks and {} micro-batches: a grid has at most {} slots of a kind in a row",
+                         s.num_stages, s.num_chunks, s.num_micro_batches, most_slots)}};
   std::vector<ScheduleProblem> out;
   check_pieces(s, out);
   if (!out.empty()) return out;

@@ -47,8 +47,10 @@ void read_word(const std::string& word, int line, std::size_t stage, std::vector
     row.push_back(slot);
   } while (good && row.back().joined);
   if (!good || at != end)
-    bad(line, word, fmt::format("in the row of stage {}: must be a slot such as F0, B3, I2 or W2.1 (kind, micro-batch, chunk), "
-                                "two as F3.1+B2, or -", stage));
+    bad(line, word,
+        fmt::format("in the row of stage {}: must be a slot such as F0, B3, I2 or W2.1 (kind, micro-batch, chunk), "
+                    "two as F3.1+B2, or -",
+                    stage));
 }
 
 // "(0 7)", "(3 -)": the pieces of a stage's chunks.

@@ -133,11 +133,13 @@ at::Tensor LayoutDecoder::stage(const nn::NewTokens& tokens, std::int64_t rows) 
   } else {
     b.x_TD = nn::fresh({rows, model_.spec().hidden},
                        at::TensorOptions().device(model_.options().device).dtype(model_.options().dtype));
-    comm::receive(communicator_.group(plan::message_group(at - 1, at, false)), b.x_TD, 0, 0, "hidden states of new tokens");
+    comm::receive(communicator_.group(plan::message_group(at - 1, at, false)), b.x_TD, 0, 0,
+                  "hidden states of new tokens");
   }
   for (int l = layers.first_layer; l < layers.first_layer + layers.num_layers; ++l) b = layer(l, std::move(b), tokens);
   if (!layers.head)
-    comm::send(communicator_.group(plan::message_group(at, at + 1, false)), b.x_TD.contiguous(), 1, 0, "hidden states of new tokens");
+    comm::send(communicator_.group(plan::message_group(at, at + 1, false)), b.x_TD.contiguous(), 1, 0,
+               "hidden states of new tokens");
   return b.x_TD;
 }
 

@@ -21,7 +21,8 @@ using ::testing::IsEmpty;
 
 class ScheduleFiles : public ::testing::Test {
  protected:
-  ScheduleFiles() : folder_(std::filesystem::temp_directory_path() / ("trireme_schedule_file_test_" + std::to_string(::getpid()))) {
+  ScheduleFiles()
+      : folder_(std::filesystem::temp_directory_path() / ("trireme_schedule_file_test_" + std::to_string(::getpid()))) {
     std::filesystem::create_directories(folder_);
   }
   ~ScheduleFiles() override { std::filesystem::remove_all(folder_); }
@@ -71,16 +72,19 @@ TEST_F(ScheduleFiles, ReadPyTorchsCsv) {
 TEST_F(ScheduleFiles, AWrongGridSaysLineStageAndWhat) {
   const std::string heading = "x, 2 stages, 2 micro-batches, 1 chunk\n\n";
   EXPECT_EQ(error_of("a.txt", heading + "stage 0 | F0 F1 B0 B1\nstage 1 | F0 B0 F1\n"),
-            ": schedule line 4: stage 1: micro-batch 1 chunk 0 has 1 F, 0 B, 0 I, 0 W; one F and one B (or one I and one W) are due");
+            ": schedule line 4: stage 1: micro-batch 1 chunk 0 has 1 F, 0 B, 0 I, 0 W; one F and one B (or one I and "
+            "one W) are due");
   EXPECT_THAT(error_of("a.txt", heading + "stage 0 | F0 X1 B0 B1\nstage 1 | F0 B0 F1 B1\n"),
               HasSubstr(": schedule line 3 = X1: in the row of stage 0: must be a slot such as F0"));
   // Stage 1 wants micro-batch 1 first, which stage 0 sends second.
   EXPECT_EQ(error_of("a.txt", heading + "stage 0 | F0 F1 B1 B0\nstage 1 | F1 F0 B1 B0\n"),
-            ": schedule line 4: stage 1: F1 needs a message from stage 0 that it gets after another one, which F0 there sends first: "
+            ": schedule line 4: stage 1: F1 needs a message from stage 0 that it gets after another one, which F0 "
+            "there sends first: "
             "messages between two stages are taken in the order in which they are sent");
   // Gradients cross: stage 1 makes that of micro-batch 0 first, and stage 0 wants 1's.
   EXPECT_THAT(error_of("a.txt", heading + "stage 0 | F0 F1 B1 B0\nstage 1 | F0 F1 B0 B1\n"),
-              AllOf(HasSubstr("schedule line 3: stage 0: B1 needs a message from stage 1"), HasSubstr("which B0 there sends first")));
+              AllOf(HasSubstr("schedule line 3: stage 0: B1 needs a message from stage 1"),
+                    HasSubstr("which B0 there sends first")));
   EXPECT_THAT(error_of("a.txt", heading + "stage 0 | F0 B0 F1 B1\nstage 1 | F0 F1 B0 B1\n"),
               AllOf(HasSubstr("schedule line 3: stage 0 can't go on at slot 1 (B0)"), EndsWith("(and 1 more)")));
   EXPECT_THAT(error_of("a.txt", "stage 0 | F0 B0\n"), HasSubstr("schedule line 1"));
@@ -89,13 +93,17 @@ TEST_F(ScheduleFiles, AWrongGridSaysLineStageAndWhat) {
 TEST_F(ScheduleFiles, AWrongCsvSaysLineCellStageAndWhat) {
   EXPECT_THAT(error_of("a.csv", "0F0,0B0\n\n1F0,1X0\n"),
               HasSubstr(": schedule line 3, cell 2 = 1X0: in the row of stage 1: must be an action such as 0F0"));
-  EXPECT_THAT(error_of("a.csv", "0F0,0SEND_F0,0B0\n"), HasSubstr("cell 2 = 0SEND_F0: in the row of stage 0: messages are planned here"));
-  EXPECT_THAT(error_of("a.csv", "0F0,0B0\n1F0,\n"), HasSubstr(": schedule line 2: stage 1: micro-batch 0 chunk 0 has 1 F, 0 B"));
+  EXPECT_THAT(error_of("a.csv", "0F0,0SEND_F0,0B0\n"),
+              HasSubstr("cell 2 = 0SEND_F0: in the row of stage 0: messages are planned here"));
+  EXPECT_THAT(error_of("a.csv", "0F0,0B0\n1F0,\n"),
+              HasSubstr(": schedule line 2: stage 1: micro-batch 0 chunk 0 has 1 F, 0 B"));
   EXPECT_THAT(error_of("a.csv", "0F0,0B0\n0F0,0B0\n"), HasSubstr("schedule line 2: stage 1: piece 0 is held twice"));
-  EXPECT_THAT(error_of("a.csv", "0F0,0B0\n2F0,2B0\n"), HasSubstr("schedule line 2: stage 1: piece 2 of a model of 2 pieces"));
+  EXPECT_THAT(error_of("a.csv", "0F0,0B0\n2F0,2B0\n"),
+              HasSubstr("schedule line 2: stage 1: piece 2 of a model of 2 pieces"));
   EXPECT_THAT(error_of("a.csv", "0F0,0B0\n,,\n"), HasSubstr("schedule line 2: the row of stage 1 holds no action"));
   EXPECT_THAT(error_of("a.csv", "\n"), HasSubstr("schedule = no row"));
-  for (const char* cell : {"F0", "0F", "0F-1", "0F0 1", "(0F0;1B0)", "(0F0)OVERLAP_F_B", "(0F0;1B0OVERLAP_F_B", "99999999999F0"})
+  for (const char* cell :
+       {"F0", "0F", "0F-1", "0F0 1", "(0F0;1B0)", "(0F0)OVERLAP_F_B", "(0F0;1B0OVERLAP_F_B", "99999999999F0"})
     EXPECT_THAT(error_of("a.csv", std::string(cell) + "\n"), HasSubstr("schedule line 1, cell 1")) << cell;
 }
 
@@ -114,7 +122,8 @@ TEST_F(ScheduleFiles, ARunTakesItsScheduleFromAFile) {
   EXPECT_EQ(plan.schedule.rows, v.rows);
   EXPECT_THAT(problems(plan), IsEmpty());
   EXPECT_THAT(problems(make_evaluation_plan(run, plan.mesh, 3)), IsEmpty());
-  const auto error = [&](const std::vector<std::string>& overrides, int ranks = 2, MeshUse use = MeshUse::planned) -> std::string {
+  const auto error = [&](const std::vector<std::string>& overrides, int ranks = 2,
+                         MeshUse use = MeshUse::planned) -> std::string {
     try {
       resolve_mesh(load_run(file, overrides), ranks, use);
     } catch (const ConfigError& e) {
@@ -124,7 +133,8 @@ TEST_F(ScheduleFiles, ARunTakesItsScheduleFromAFile) {
   };
   EXPECT_THAT(error({"layout.pp=3"}), HasSubstr("holds a schedule of 2 stages: layout.pp (3) must be that"));
   EXPECT_THAT(error({"layout.virtual_stages=3"}), HasSubstr("layout.virtual_stages = 3: must be 2"));
-  EXPECT_THAT(error({"batch.global_batch=8"}), HasSubstr("batch.global_batch = 8: is 8 micro-batches of a data rank; the schedule of"));
+  EXPECT_THAT(error({"batch.global_batch=8"}),
+              HasSubstr("batch.global_batch = 8: is 8 micro-batches of a data rank; the schedule of"));
   EXPECT_THAT(error({"layout.stage_layers=[3,3]"}), HasSubstr("must have an entry for each of the 4 pieces"));
   EXPECT_EQ(error({"layout.stage_layers=[1,2,2,1]"}), "no error");
   EXPECT_THAT(error({}, 2, MeshUse::executed), HasSubstr("must be a schedule of whole backwards on one chunk a stage"));
@@ -135,12 +145,16 @@ TEST_F(ScheduleFiles, ARunTakesItsScheduleFromAFile) {
   EXPECT_THAT(error({}), HasSubstr("holds a schedule of 1 stages"));
 }
 
-// A tied head and embedding on one stage are one parameter: the later of their weight gradients completes it. In this grid
-// the head's (chunk 1's) comes last.
+// A tied head and embedding on one stage are one parameter: the later of their weight gradients completes it. In this
+// grid the head's (chunk 1's) comes last.
 TEST_F(ScheduleFiles, ABucketWaitsForBothHalvesOfATiedPair) {
   write("t.txt", "t, 1 stages, 1 micro-batches, 2 chunks\nstage 0 (0 1) | F0 F0.1 I0.1 I0 W0 W0.1\n");
   RunSpec run;
-  run.model = {.vocab_size = 99, .hidden = 32, .num_layers = 4, .num_dense_layers = 4, .dense_ffn = 48,
+  run.model = {.vocab_size = 99,
+               .hidden = 32,
+               .num_layers = 4,
+               .num_dense_layers = 4,
+               .dense_ffn = 48,
                .attention = {.num_heads = 4, .num_kv_heads = 2, .head_dim = 8}};
   run.model.tied_embeddings = true;
   run.batch = {.sequence_length = 16, .micro_batch = 1, .global_batch = 2};

@@ -61,7 +61,8 @@ TEST(ScheduleGoldens, AreThoseOfPyTorchAndMegatron) {
     std::string word, whose, name, wanted;
     int p = 0, m = 0, v = 0, group = 0;
     words >> word >> whose >> name >> p >> m >> v >> group >> wanted;
-    schedule = make_schedule(name, {.num_stages = p, .num_micro_batches = m, .num_chunks = v, .micro_batch_group = group});
+    schedule =
+        make_schedule(name, {.num_stages = p, .num_micro_batches = m, .num_chunks = v, .micro_batch_group = group});
     // With fewer micro-batches than a zero-bubble V needs to fill it, ours moves weight gradients into the gaps.
     weights_move = name == "zero_bubble_v" && m < 2 * p - 1;
     if (weights_move)

@@ -38,8 +38,9 @@ plan::Costs costs_of(const plan::Plan& plan, const Seconds& seconds) {
   return out;
 }
 
-// A forward segment 1 s, its input gradient 1.5 s, its weight gradient 0.75 s: chunks are unequal, by their segments. Joined
-// slots are one unit in a grid, which waits for both inputs; as segments one after the other they may begin earlier.
+// A forward segment 1 s, its input gradient 1.5 s, its weight gradient 0.75 s: chunks are unequal, by their segments.
+// Joined slots are one unit in a grid, which waits for both inputs; as segments one after the other they may begin
+// earlier.
 TEST(LoweredPlan, TakesAsLongAsItsGrid) {
   for (const std::string& schedule : plan::schedule_names())
     for (const int p : {1, 2, 3})
@@ -53,7 +54,8 @@ TEST(LoweredPlan, TakesAsLongAsItsGrid) {
           if (a.kind == plan::ActionKind::forward) return 1.0;
           if (a.kind == plan::ActionKind::input_gradient) return 1.5;
           if (a.kind == plan::ActionKind::weight_gradient) return 0.75;
-          if (a.kind == plan::ActionKind::backward) return a.segment == plan::Segment::combine ? 1.5 : 2.25;  // no weights
+          if (a.kind == plan::ActionKind::backward)
+            return a.segment == plan::Segment::combine ? 1.5 : 2.25;  // no weights
           return 0.0;
         });
         GridCosts grid;
@@ -78,24 +80,27 @@ TEST(LoweredPlan, TakesAsLongAsItsGrid) {
       }
 }
 
-// The closed forms of docs/schedules.md, of a step of segments: every chunk has a forward, an input gradient and a weight
-// gradient of 1 s (those of its one attention), messages are free. p stages, m micro-batches, v chunks a stage.
+// The closed forms of docs/schedules.md, of a step of segments: every chunk has a forward, an input gradient and a
+// weight gradient of 1 s (those of its one attention), messages are free. p stages, m micro-batches, v chunks a stage.
 TEST(LoweredPlan, HasTheBubbleOfTheClosedForm) {
   const auto step = [](const std::string& schedule, int p, int m, int chunks) {
     plan::RunSpec run = run_of(schedule, p * plan::chunks_a_stage(schedule, chunks), m);
     run.layout.virtual_stages = chunks;
     const plan::Plan lowered = plan::make_training_plan(run, {p, 1, 1});
-    return simulate(lowered, costs_of(lowered, [](const plan::Action& a) {
-             if (a.segment != plan::Segment::attention) return 0.0;
-             return a.kind == plan::ActionKind::backward ? 2.0 : 1.0;
-           })).step_s;
+    return simulate(lowered, costs_of(lowered,
+                                      [](const plan::Action& a) {
+                                        if (a.segment != plan::Segment::attention) return 0.0;
+                                        return a.kind == plan::ActionKind::backward ? 2.0 : 1.0;
+                                      }))
+        .step_s;
   };
   for (const int p : {1, 2, 3, 5})
     for (const int m : {2 * p, 5 * p}) {
       // Narayanan et al. 2021: (p - 1)(F + B), divided by v where chunks go round the stages.
       EXPECT_NEAR(step("gpipe", p, m, 1), 3.0 * (m + p - 1), 1e-9);
       EXPECT_NEAR(step("1f1b", p, m, 1), 3.0 * (m + p - 1), 1e-9);
-      for (const int v : {2, 3}) EXPECT_NEAR(step("interleaved_1f1b", p, m, v), 3.0 * (m * v + p - 1), 1e-9) << p << " " << m;
+      for (const int v : {2, 3})
+        EXPECT_NEAR(step("interleaved_1f1b", p, m, v), 3.0 * (m * v + p - 1), 1e-9) << p << " " << m;
       // Qi et al. 2023: (p - 1)(F + I - W); a V's stages idle only until the first forward has come to the last one.
       EXPECT_NEAR(step("zero_bubble_h1", p, m, 1), 3.0 * m + p - 1, 1e-9) << p << " " << m;
       EXPECT_NEAR(step("zero_bubble_v", p, m, 1), 6.0 * m + p - 1, 1e-9) << p << " " << m;
