@@ -59,20 +59,41 @@ void check(const RunSpec& run, const ConfigTable& table) {
     table.fail("checkpoint.keep_best", "needs train.eval_sequences: the best checkpoint is the one with the lowest evaluation loss");
 }
 
+// What a schedule's file must have for this run; empty: it has.
+std::string why_unfit(const Schedule& grid, const RunSpec& run) {
+  const LayoutSpec& l = run.layout;
+  if (grid.forward_only) return "holds a forward-only schedule: nothing would be trained";
+  if (grid.num_stages != l.pp)
+    return fmt::format("holds a schedule of {} stages: layout.pp ({}) must be that", grid.num_stages, l.pp);
+  if (l.virtual_stages != 1 && l.virtual_stages != grid.num_chunks)
+    return fmt::format("has {} chunks a stage: layout.virtual_stages ({}) must be that, or be left out",
+                       grid.num_chunks, l.virtual_stages);
+  std::vector<int> stage_of(static_cast<std::size_t>(num_pieces(grid)));
+  for (int stage = 0; stage < grid.num_stages; ++stage) {
+    int held = 0;
+    for (int chunk = 0; chunk < grid.num_chunks; ++chunk)
+      if (const int piece = piece_of(grid, stage, chunk); piece >= 0) stage_of[piece] = stage, ++held;
+    if (held == 0) return fmt::format("has no piece of the model on stage {}", stage);
+  }
+  // The group that sums the two gradients is that of the first and the last stage.
+  const int embed = stage_of.front(), head = stage_of.back(), last = grid.num_stages - 1;
+  const bool at_ends = std::min(embed, head) == 0 && std::max(embed, head) == last;
+  if (run.model.tied_embeddings && embed != head && !at_ends)
+    return fmt::format(
+        "has the ends of a model with tied embeddings on stages {} and {}: they must be on one stage, or on the "
+        "first and the last",
+        embed, head);
+  return "";
+}
+
 // The schedule's file, where there is one, and the chunks that the schedule has by itself.
-void read_schedule(LayoutSpec& l, const ConfigTable& table, const fs::path& folder) {
-  ScheduleFile& file = l.schedule_file;
-  if (!file.path.empty()) {
+void read_schedule(RunSpec& run, const ConfigTable& table, const fs::path& folder) {
+  LayoutSpec& l = run.layout;
+  if (ScheduleFile& file = l.schedule_file; !file.path.empty()) {
     file.path = resolved_path(table, "schedule_file", folder, file.path).string();
-    const Schedule grid = load_schedule(file.path);
-    if (grid.forward_only) table.fail("schedule_file", "holds a forward-only schedule: nothing would be trained");
-    if (grid.num_stages != l.pp)
-      table.fail("schedule_file",
-                 fmt::format("holds a schedule of {} stages: layout.pp ({}) must be that", grid.num_stages, l.pp));
-    if (l.virtual_stages != 1 && l.virtual_stages != grid.num_chunks)
-      table.fail("virtual_stages",
-                 fmt::format("must be {}, as layout.schedule_file has it (or be left out)", grid.num_chunks));
-    file.grid = std::make_shared<Schedule>(grid);
+    auto grid = std::make_shared<Schedule>(load_schedule(file.path));
+    if (const std::string why = why_unfit(*grid, run); !why.empty()) table.fail("schedule_file", why);
+    file.grid = std::move(grid);
   }
   l.virtual_stages = num_chunks(l);
 }
@@ -126,7 +147,7 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
   std::vector<std::string> patterns = layout_patterns();
   if (table.has("published")) patterns = priced_pattern_names();
   run.layout = read_layout(table.table("layout"), patterns);
-  read_schedule(run.layout, table.table("layout"), folder);
+  read_schedule(run, table.table("layout"), folder);
   run.batch = read_batch(table.table("batch"));
   run.train = read_train(table.table("train"));
   run.data = read_data(table.table("data"), folder);

@@ -132,7 +132,8 @@ TEST_F(ScheduleFiles, ARunTakesItsScheduleFromAFile) {
     return "no error";
   };
   EXPECT_THAT(error({"layout.pp=3"}), HasSubstr("holds a schedule of 2 stages: layout.pp (3) must be that"));
-  EXPECT_THAT(error({"layout.virtual_stages=3"}), HasSubstr("layout.virtual_stages = 3: must be 2"));
+  EXPECT_THAT(error({"layout.virtual_stages=3"}),
+              HasSubstr("has 2 chunks a stage: layout.virtual_stages (3) must be that"));
   EXPECT_THAT(error({"batch.global_batch=8"}),
               HasSubstr("batch.global_batch = 8: is 8 micro-batches of a data rank; the schedule of"));
   EXPECT_THAT(error({"layout.stage_layers=[3,3]"}), HasSubstr("must have an entry for each of the 4 pieces"));
@@ -143,6 +144,43 @@ TEST_F(ScheduleFiles, ARunTakesItsScheduleFromAFile) {
   EXPECT_EQ(error({}, 2, MeshUse::executed), "no error");
   write("v.csv", "0F0,0B0\n");
   EXPECT_THAT(error({}), HasSubstr("holds a schedule of 1 stages"));
+}
+
+// Pieces where a grid says they are: the model's first on the last stage, the others on stage 0 with their chunks in
+// the other order. Its forwards, its turn and an evaluation go by the model's order.
+TEST_F(ScheduleFiles, PiecesLieWhereAGridSays) {
+  const std::string text =
+      "[model]\nvocab_size = 64\nhidden = 16\nnum_layers = 6\ndense_ffn = 32\nattention = {num_heads = 2}\n"
+      "[layout]\npp = 2\nschedule_file = \"g.txt\"\n[batch]\nglobal_batch = 2\n";
+  write("g.txt",
+        "odd, 2 stages, 2 micro-batches, 2 chunks\nstage 0 (2 1) | F0.1 F0 F1.1 F1 B0 B0.1 B1 B1.1\n"
+        "stage 1 (0 -) | F0 F1 B0 B1\n");
+  const std::string file = write("run.toml", text);
+  const RunSpec run = load_run(file);
+  const Plan plan = make_training_plan(run, resolve_mesh(run, 2, MeshUse::planned));
+  EXPECT_THAT(problems(plan), IsEmpty()) << to_text(plan);
+  EXPECT_TRUE(plan.stages[0].chunks[0].head && plan.stages[1].chunks[0].embed);
+  EXPECT_EQ(plan.stages[0].chunks[1].first_layer, 2);
+  int messages = 0;
+  for (const Action& a : plan.stages[0].actions)
+    messages += a.kind == ActionKind::send || a.kind == ActionKind::receive;
+  EXPECT_EQ(messages, 2 * 2);  // of each micro-batch, one forward and one backward
+  EXPECT_THAT(problems(make_evaluation_plan(run, plan.mesh, 5)), IsEmpty());
+  const auto error = [&](const std::vector<std::string>& overrides) -> std::string {
+    try {
+      load_run(file, overrides);
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error({"model.tied_embeddings=true"}), "no error");  // on the first and the last stage
+  write("g.txt",
+        "odd, 3 stages, 1 micro-batches, 1 chunks\nstage 0 (1) | F0 B0\nstage 1 (0) | F0 B0\nstage 2 (2) | F0 B0\n");
+  EXPECT_EQ(error({"layout.pp=3"}), "no error");
+  EXPECT_THAT(error({"layout.pp=3", "model.tied_embeddings=true"}), HasSubstr("tied embeddings on stages 1 and 2"));
+  write("g.txt", "odd, 2 stages, 1 micro-batches, 1 chunks\nstage 0 (0) | F0 B0\nstage 1 (-) |\n");
+  EXPECT_THAT(error({}), HasSubstr("has no piece of the model on stage 1"));
 }
 
 // A tied head and embedding on one stage are one parameter: the later of their weight gradients completes it. In this
