@@ -2,7 +2,8 @@
 // simulations a second there are of a compiled grid with new costs each time, and how long generating, compiling and
 // simulating take. The `estimate` line gives step-time bounds and full estimates of a mixture of experts of
 // DeepSeek-V3's sizes a second: PP 8 x 32 micro-batches on 256 devices. The `memory` line gives the same of its memory,
-// the `search` line how long the search of the best layout of a trillion parameters on 4,096 devices takes.
+// the `search` line how long the search of the best layout of a trillion parameters on 4,096 devices takes. `lowering`
+// lines give how long a plan of segments takes to make, and to make and to prove.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -14,6 +15,7 @@
 #include "base/units.h"
 #include "model/parameters.h"
 #include "plan/pipeline/generators.h"
+#include "plan/plan.h"
 #include "search/layouts/layout_search.h"
 #include "sim/estimate/memory.h"
 #include "sim/estimate/step_bound.h"
@@ -84,6 +86,35 @@ void schedule(const std::string& name, const plan::ScheduleOptions& options, dou
                               {"simulate_ms", simulate_s * 1e3},
                               {"generate_compile_simulate_ms", all_s * 1e3},
                               {"bubble_fraction", workspace.result.bubble_fraction()}}
+                   .dump()
+            << std::endl;
+}
+
+// From a name to a plan of segments whose order is proved: PP 64 x 1,024 micro-batches, a layer of experts a stage.
+void lowering(const std::string& name, double budget_s) {
+  plan::RunSpec run;
+  run.model.hidden = 512, run.model.vocab_size = 1000, run.model.num_layers = 64;
+  run.model.attention = {.num_heads = 8, .num_kv_heads = 2, .head_dim = 64};
+  run.model.moe = {.num_experts = 64, .expert_ffn = 256};
+  run.model.moe.router.top_k = 2;
+  const plan::Mesh mesh{.pp = 64, .dp = 8, .ep = 8};
+  run.layout.pp = mesh.pp, run.layout.schedule = name;
+  run.batch = {.sequence_length = 64, .micro_batch = 1, .global_batch = 1024 * mesh.dp};
+  std::size_t actions = 0;
+  const double lower_s = median_s(budget_s, [&] { plan::make_training_plan(run, mesh); });
+  const double all_s = median_s(budget_s, [&] {
+    const plan::Plan lowered = plan::make_training_plan(run, mesh);
+    TRIREME_CHECK(plan::problems(lowered).empty(), "{}", name);
+    actions = 0;
+    for (const plan::StagePlan& stage : lowered.stages) actions += stage.actions.size();
+  });
+  std::cout << nlohmann::json{{"bench", "lowering"},
+                              {"schedule", name},
+                              {"stages", mesh.pp},
+                              {"micro_batches", 1024},
+                              {"actions", actions},
+                              {"generate_lower_s", lower_s},
+                              {"generate_lower_prove_s", all_s}}
                    .dump()
             << std::endl;
 }
@@ -199,5 +230,6 @@ int main(int argc, char** argv) {
     schedule(name, {.num_stages = 8, .num_micro_batches = 32}, budget_s);
   schedule("zero_bubble_v", {.num_stages = 16, .num_micro_batches = 512}, budget_s);
   schedule("zero_bubble_v", {.num_stages = 16, .num_micro_batches = 512, .times = {{1.3, 1.1, 0.8, 0.05}}}, budget_s);
+  for (const std::string& name : plan::schedule_names()) lowering(name, budget_s);
   return 0;
 }

@@ -16,6 +16,7 @@
 #include "plan/layout_keys.h"
 #include "plan/run_spec.h"
 #include "plan/run_warnings.h"
+#include "plan/runnable.h"
 #include "search/layouts/given_layout.h"
 #include "trireme/commands.h"
 #include "trireme/found_run.h"
@@ -24,13 +25,14 @@
 #include "trireme/platform_choice.h"
 #include "trireme/positive_number.h"
 #include "trireme/runnable_plan.h"
+#include "trireme/shown_schedule.h"
 
 namespace trireme::apps {
 
 namespace {
 
 struct Options {
-  std::string run, data;
+  std::string run, data, show;
   std::vector<std::string> set, rest;
   LayoutPlanOptions layout;
   int ranks = 0;
@@ -81,7 +83,9 @@ void plan_run(const plan::RunSpec& run, const Options& o, const Context& context
   for (const std::string& file : {o.layout.html, o.layout.trace})
     if (!file.empty()) check_writable(file);
   for (const std::string& warning : plan::warnings(run)) spdlog::warn("{}", warning);
-  const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run));
+  for (const plan::RefusedKey& refused : plan::refused_keys(run.layout))
+    spdlog::warn("trireme train does not run this yet: {} = {} {}", refused.key, refused.value, refused.wanted);
+  const plan::Mesh mesh = plan::resolve_mesh(run, o.ranks > 0 ? o.ranks : number_of_ranks(run), plan::MeshUse::planned);
   const ChosenPlatform chosen = choose_platform(o.layout.question.platform, o.layout.question.stack, run, context);
   const platform::PlatformSpec& platform = chosen.spec;
   RunPlan planned = make_run_plan(run, mesh, platform, {.keep = {}, .software = chosen.software});
@@ -105,6 +109,12 @@ void search_runnable(const Options& o, plan::RunSpec run, const ChosenQuestion& 
 // What train can't execute has no plan of segments: it is estimated as a search estimates a layout that is all given.
 void estimate_run(plan::RunSpec run, Options& o, const Context& context) {
   QuestionOptions& q = o.layout.question;
+  if (!run.layout.schedule_file.path.empty())
+    throw ConfigError(
+        {.file = run.file,
+         .key = "layout.schedule_file",
+         .value = run.layout.schedule_file.path,
+         .allowed = "a schedule from a file is planned by segments, and the rest of this run is only estimated"});
   q.devices = o.ranks > 0 ? o.ranks : world_of(run.layout);
   q.set = {fmt::format("precision.compute={}", name_of(compute_of(run))),
            fmt::format("batch.sequence_length={}", run.batch.sequence_length),
@@ -124,6 +134,11 @@ void search_run(plan::RunSpec run, Options& o, const Context& context) {
   refuse_options({{"--devices", q.devices > 0}, {"--precision", !q.precision.empty()}, {"--sequence", q.sequence > 0},
                   {"--global-batch", q.global_batch > 0}, {"--data", !o.data.empty()}},
                  run.file, "the run's file says that; --ranks and --set change it");
+  if (!run.layout.schedule_file.path.empty())
+    throw ConfigError({.file = run.file,
+                       .key = "layout.schedule_file",
+                       .value = run.layout.schedule_file.path,
+                       .allowed = "must be left out with --search, which takes schedules by name"});
   q.devices = o.ranks > 0 ? o.ranks : number_of_ranks(run);
   q.set = {fmt::format("batch.sequence_length={}", run.batch.sequence_length),
            fmt::format("batch.global_batch={}", run.batch.global_batch),
@@ -175,7 +190,9 @@ void plan_command(Options& o, const Context& context) {
   const bool of_model = !o.layout.question.model.empty();
   if (o.run.empty() != of_model)
     throw ConfigError({.key = "plan", .value = o.run, .allowed = "either a run's file, or --model with --platform and --devices"});
-  if (of_model) refuse_options({{"--search", o.search}}, "", "is for a run's file: --model searches by itself");
+  if (of_model)
+    refuse_options({{"--search", o.search}, {"--show", !o.show.empty()}}, "",
+                   "is for a run's file: --model searches by itself");
   o.layout.question.set = o.set;
   if (of_model) return search_model(o, context);
   if (std::string& platform = o.layout.question.platform; !platform.empty())
@@ -187,12 +204,20 @@ void plan_command(Options& o, const Context& context) {
   if (!o.search)
     refuse_options({{"--runnable", o.runnable}, {"--out", !o.layout.out.empty()}, {"--data", !o.data.empty()}}, run.file,
                    "needs --search, or --model in place of a run's file");
+  if (!o.show.empty()) {
+    refuse_options({{"--search", o.search}}, run.file,
+                   "not with --show, which prints the schedule of the file's layout");
+    const int ranks = o.ranks > 0 || !plan::has_plan_of_segments(run.layout) ? o.ranks : number_of_ranks(run);
+    std::fputs(shown_schedule(run, ranks, o.show).c_str(), stdout);
+    return;
+  }
   if (run.published) {
     refuse_options({{"--search", o.search}}, run.file, "not for a published run, whose layout is given");
     return plan_published(o.layout, run, context);
   }
   if (o.search) return search_run(run, o, context);
-  if (!plan::refused_keys(run.layout).empty() || !model::untrainable(run.model).empty()) return estimate_run(run, o, context);
+  if (!plan::has_plan_of_segments(run.layout) || !model::untrainable(run.model).empty())
+    return estimate_run(run, o, context);
   plan_run(run, o, context);
 }
 
@@ -218,6 +243,10 @@ void add_plan_command(CLI::App& app, Context& context) {
   command->add_option("--threads", layout.threads, "of the search (default: all cores)")->check(CLI::Range(1, 1024));
   command->add_flag("--pareto", layout.pareto, "also search less memory, and other numbers of devices");
   command->add_option("--csv", layout.csv, "write every layout that was estimated in full");
+  command
+      ->add_option("--show", options->show,
+                   "RUN: print its schedule and nothing else: grid, or csv as PyTorch reads it")
+      ->check(CLI::IsMember({"grid", "csv"}));
   command->add_flag("--json", layout.json, "print one JSON object");
   command->add_flag("--explain", layout.explain, "also print every price with what it consists of");
   command->add_flag("--actions", options->actions, "RUN: also print every action of every stage");

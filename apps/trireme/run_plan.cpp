@@ -39,7 +39,11 @@ RunPlan make_run_plan(const plan::RunSpec& run, plan::Mesh mesh, const platform:
     out.run.layout.all_to_all = !options.keep.empty() ? options.keep : choice.pick().pattern;
   }
   out.plan = plan::make_training_plan(out.run, mesh);
-  for (const std::string& problem : plan::problems(out.plan)) TRIREME_CHECK(false, "{}", problem);
+  for (const std::string& problem : plan::problems(out.plan)) {
+    if (!run.layout.schedule_file.path.empty())
+      throw ConfigError({.file = run.layout.schedule_file.path, .key = "schedule", .allowed = problem});
+    TRIREME_CHECK(false, "{}", problem);
+  }
   out.predicted = sim::predict(out.plan, out.run, platform, {}, options.software);
   out.predicted.prediction.patterns = std::move(patterns);
   out.stack = options.software.name;

@@ -72,19 +72,22 @@ struct CommunicatorOptions {
   bool record_issue_order = false;  // debugging: see issue_order.h
 };
 
-// All groups of one rank. Construction is collective over the world; groups of size 1 cost nothing. A group that cannot
-// be connected within the time-out is a RuntimeFailure.
+// All groups of one rank. Construction and connect() are collective over the world; groups of size 1 cost nothing. A
+// group that cannot be connected within the time-out is a RuntimeFailure.
 class Communicator {
  public:
   Communicator(c10::intrusive_ptr<c10d::Store> store, const CommunicatorOptions& options);
   ~Communicator();  // releases, communicates nothing
 
-  // World, dp, ep, edp or embedding (std::logic_error for another kind: nothing communicates on it).
+  // Makes the groups of these kinds that are not there yet: those of messages between stages (plan::message_groups).
+  // Every rank gives the same kinds in the same order, before any of them is used.
+  void connect(const std::vector<plan::GroupKind>& kinds);
+
+  // World, dp, ep, edp, embedding, or one that was connected (std::logic_error for another kind: nothing communicates
+  // on it).
   Group& group(const plan::GroupKind& kind);
   // The members of a group by host. ConfigError (key layout.all_to_all) where those of a host are not consecutive.
   plan::NodeShape node_shape(const Group& group) const;
-  Group& pipeline_forward();   // pp group for activations
-  Group& pipeline_backward();  // pp group for gradients: a queue of its own, so that neither direction blocks the other
 
   // Ends every pending operation with an error, from any thread: used when a rank is known to be dead. The groups are
   // of no use afterwards; members on other ranks see their connections closed. Not concurrently with the destructor:

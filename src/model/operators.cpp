@@ -80,4 +80,12 @@ std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int laye
   return pass == Pass::backward ? reversed(out) : out;
 }
 
+std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, OperatorPass pass,
+                                const SegmentShape& shape) {
+  if (pass == OperatorPass::forward) return operators(spec, segment, layer, Pass::forward, shape);
+  std::vector<Operator> out = operators(spec, segment, layer, Pass::backward, shape);
+  std::erase_if(out, [&](const Operator& op) { return op.pass != pass; });
+  return out;
+}
+
 }  // namespace trireme::model

@@ -38,6 +38,9 @@ enum class Pass { forward, backward };
 // forward; its backward only hands the stored gradient on.
 std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, Pass pass,
                                 const SegmentShape& shape);
+// Those of one half of the backward, or of the forward: what a schedule runs that splits them.
+std::vector<Operator> operators(const ModelSpec& spec, Segment segment, int layer, OperatorPass pass,
+                                const SegmentShape& shape);
 
 // Memory of one segment for one micro-batch. The residual stream that passes through `experts` counts in its boundary
 // and input gradient, as whoever holds those holds it. An output that the own backward needs counts in `boundary` and
@@ -50,6 +53,12 @@ struct SegmentMemory {
   Bytes forward_workspace;   // highest transient above inputs, outputs and saved while the forward runs
   Bytes backward_workspace;  // the same in the backward, above the output and input gradients
   Bytes input_gradient;      // gradient with respect to the inputs, that the backward hands on
+  // Of a backward in two halves. What the first leaves for the second: inputs of what has a weight, and gradients of
+  // its outputs (of tiled kernels those that exist as a whole). The first's workspace is above the whole of that, much
+  // of which is there already as saved tensors and gradients: it may be negative.
+  Bytes weight_work;
+  Bytes input_workspace;
+  Bytes weight_workspace;
 };
 SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, const SegmentShape& shape);
 

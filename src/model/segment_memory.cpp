@@ -73,8 +73,9 @@ class SegmentReading {
     }
     return peak - left;
   }
-  // The inputs' gradients are there from the start; what was dropped is made again where it is needed.
-  double tiled_backward() const {
+  // The inputs' gradients are there from the start; what was dropped is made again where it is needed. With `keeps` the
+  // gradients that weights need stay.
+  double tiled_backward(bool keeps = false) const {
     std::array<bool, Tape::max_tensors> has{};
     double alive = 0, peak = 0;
     for (int i = tape_.num_operators - 1; i >= 0; --i) {
@@ -88,14 +89,37 @@ class SegmentReading {
           if (s != none && made_[s] && !leaves_[s] && !has[s]) has[s] = true, alive += tape_.tensors[s].gradient_bytes;
       peak = std::max(peak, alive + op.backward_workspace + again);
       for (const int s : op.out)
-        if (s != none && has[s]) has[s] = false, alive -= tape_.tensors[s].gradient_bytes;
+        if (s != none && has[s] && !(keeps && op.has_weight && s == op.out[0]))
+          has[s] = false, alive -= tape_.tensors[s].gradient_bytes;
     }
     return peak;
   }
 
+  // Each tensor that a weight gradient reads, once: an operator's input (or what of it is saved), and its output's
+  // gradient.
+  double weight_work() const {
+    std::array<bool, Tape::max_tensors> input{}, gradient{};
+    for (int i = 0; i < tape_.num_operators; ++i) {
+      const Tape::Operator& op = tape_.operators[i];
+      if (!is_own(op) || !op.has_weight) continue;
+      input[op.saved[0] != none ? op.saved[0] : op.in[0]] = true;
+      if (op.out[0] != none) gradient[op.out[0]] = true;
+    }
+    return sum([&](int s) {
+      return (input[s] ? tape_.tensors[s].bytes : 0) + (gradient[s] ? tape_.tensors[s].gradient_bytes : 0);
+    });
+  }
+  double weight_workspace() const {
+    double out = 0;
+    for (int i = 0; i < tape_.num_operators; ++i)
+      if (const Tape::Operator& op = tape_.operators[i]; is_own(op) && op.has_weight)
+        out = std::max(out, op.weight_workspace);
+    return out;
+  }
+
   // An autograd engine's: the segment's own operators as a tape, with one behind them that takes what leaves.
   struct Workspaces {
-    double forward = 0, backward = 0;
+    double forward = 0, backward = 0, input = 0;
   };
   Workspaces engine() const {
     Tape own = tape_;
@@ -111,7 +135,7 @@ class SegmentReading {
     for (int i = 0; i < tape_.num_operators; ++i)
       if (is_own(tape_.operators[i])) own.add(tape_.operators[i]);
     own.add(next);
-    const TapeMemory m = run_tape(own, /*split=*/false);
+    const TapeMemory m = run_tape(own);
     const auto kept = saved_tensors(own);
     double there = 0, kept_here = 0, gradients = own_input_gradients();
     for (int s = 0; s < own.num_tensors; ++s) {
@@ -120,7 +144,8 @@ class SegmentReading {
       if (kept[s]) kept_here += t.bytes;
       if (leaves_[s]) gradients += t.gradient_bytes;
     }
-    return {std::max(0.0, m.forward_peak - there), std::max(0.0, m.backward_peak - kept_here - gradients)};
+    return {std::max(0.0, m.forward_peak - there), std::max(0.0, m.backward_peak - kept_here - gradients),
+            std::max(0.0, m.input_peak - kept_here - gradients)};
   }
 
  private:
@@ -160,7 +185,9 @@ SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, 
   const SegmentSubject described(shape);
   const Subject subject = described.of(spec);
   const double stream = stream_bytes(subject, subject.share.split_tokens);
-  if (segment == Segment::embed) return {.boundary = Bytes(stream)};
+  // Its backward has a weight gradient only, of the output's gradient: the first half hands that on.
+  if (segment == Segment::embed)
+    return {.boundary = Bytes(stream), .weight_work = Bytes(stream), .input_workspace = Bytes(-stream)};
   const bool is_head = segment == Segment::head;
   const Tape tape = is_head ? head_tape(subject) : layer_tape(subject, layer);
   const SegmentReading reading(tape, segment);
@@ -169,14 +196,20 @@ SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, 
   // A loss goes nowhere, and one that is only evaluated has no gradient.
   if (!is_head) m.boundary = Bytes(reading.outputs() - to_shared + passing);
   if (!is_head || shape.training) m.input_gradient = Bytes(reading.input_gradients() + passing);
+  double input = 0;
   if (subject.kernels.tiled) {
     m.forward_workspace = Bytes(reading.tiled_forward());
     m.backward_workspace = Bytes(reading.tiled_backward());
+    input = reading.tiled_backward(/*keeps=*/true);
   } else {
-    const auto [forward, backward] = reading.engine();
-    m.forward_workspace = Bytes(forward);
-    m.backward_workspace = Bytes(backward);
+    const auto workspaces = reading.engine();
+    m.forward_workspace = Bytes(workspaces.forward);
+    m.backward_workspace = Bytes(workspaces.backward);
+    input = workspaces.input;
   }
+  // nn's head adds to its weights' gradients in the forward: nothing is left to do.
+  if (!is_head) m.weight_work = Bytes(reading.weight_work()), m.weight_workspace = Bytes(reading.weight_workspace());
+  m.input_workspace = Bytes(is_head ? m.backward_workspace.value : input - m.weight_work.value);
   return m;
 }
 

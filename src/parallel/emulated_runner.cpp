@@ -65,11 +65,11 @@ void EmulatedRunner::run(const plan::Action& action) {
       all_to_all(action);
       break;
     case ActionKind::send:
-      comm::send(context_.group_of(action), boundary_message(), action.peer_stage, 0, plan::describe(action));
+      comm::send(context_.group_of(action), boundary_message(), context_.peer_of(action), 0, plan::describe(action));
       break;
     case ActionKind::receive: {
       at::Tensor message = boundary_message();
-      comm::receive(context_.group_of(action), message, action.peer_stage, 0, plan::describe(action));
+      comm::receive(context_.group_of(action), message, context_.peer_of(action), 0, plan::describe(action));
       break;
     }
     case ActionKind::reduce:

@@ -49,6 +49,7 @@ StageRuntime::StageRuntime(const plan::RunSpec& run, const plan::Plan& plan, com
 void StageRuntime::make_executor(const StageContext& context) {
   TRIREME_CHECK(context.plan.grain == plan::Grain::segment, "a plan of chunks is priced and simulated, never executed");
   comm::Communicator& communicator = context.communicator;
+  communicator.connect(plan::message_groups(context.plan));
   ExecutorOptions options{.rank = context.rank, .device = context.device};
   options.on_failure = [&communicator] { communicator.abort(); };
   options.group_name = [context](const plan::Action& action) { return context.group_of(action).describe(); };

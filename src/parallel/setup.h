@@ -16,7 +16,8 @@ nn::Hosted hosted_by(const plan::RunSpec& run, const plan::Plan& plan, int rank)
 // accelerator.
 std::unique_ptr<nn::Model> make_model(const plan::RunSpec& run, const plan::Plan& plan, int rank, int local_rank = 0);
 
-// A plan bound to a rank's model: executes its steps. Whatever it is given by reference outlives it.
+// A plan bound to a rank's model: executes its steps. Whatever it is given by reference outlives it. Construction is
+// collective over the world: it connects the groups of the plan's messages.
 class StageRuntime {
  public:
   // A training plan needs buckets (bound to the model); a forward-only one gets null.

@@ -5,9 +5,12 @@
 namespace trireme::parallel {
 
 comm::Group& StageContext::group_of(const plan::Action& action) const {
-  if (action.kind == plan::ActionKind::send || action.kind == plan::ActionKind::receive)
-    return action.pass == plan::Pass::forward ? communicator.pipeline_forward() : communicator.pipeline_backward();
   return communicator.group(action.group);
+}
+
+int StageContext::peer_of(const plan::Action& action) const {
+  TRIREME_CHECK(action.group.of_messages(), "{} has no peer", plan::describe(action));
+  return 1 - group_of(action).rank();
 }
 
 at::ScalarType to_scalar_type(DType dtype) {

@@ -17,6 +17,7 @@ struct StageContext {
   std::int64_t tokens() const { return run.batch.micro_batch * run.batch.sequence_length; }  // of a micro-batch
   // The group in which an action communicates.
   comm::Group& group_of(const plan::Action& action) const;
+  int peer_of(const plan::Action& message) const;  // the other end of a send or receive, inside its group
 };
 
 at::ScalarType to_scalar_type(DType dtype);

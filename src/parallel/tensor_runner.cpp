@@ -216,7 +216,7 @@ void TensorRunner::send(const plan::Action& action) {
   const BufferKind kind = action.pass == plan::Pass::forward ? BufferKind::boundary : BufferKind::gradient;
   const nn::Boundary boundary = read(action, kind);
   TRIREME_CHECK(boundary.x_TD.defined(), "{} has nothing to send", plan::describe(action));
-  comm::send(context_.group_of(action), boundary.x_TD.contiguous(), action.peer_stage, /*tag=*/0,
+  comm::send(context_.group_of(action), boundary.x_TD.contiguous(), context_.peer_of(action), /*tag=*/0,
              plan::describe(action));
 }
 
@@ -228,7 +228,7 @@ void TensorRunner::receive(const plan::Action& action) {
 #ifdef TRIREME_POISON
   boundary.x_TD.fill_(std::nan(""));
 #endif
-  comm::receive(context_.group_of(action), boundary.x_TD, action.peer_stage, /*tag=*/0, plan::describe(action));
+  comm::receive(context_.group_of(action), boundary.x_TD, context_.peer_of(action), /*tag=*/0, plan::describe(action));
   buffers_.put(buffers_.allocated_by(action, kind), std::move(boundary));
 }
 

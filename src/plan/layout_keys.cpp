@@ -8,8 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plan/all_to_all/generators.h"
-#include "plan/pieces.h"
-#include "plan/pipeline/generators.h"
+#include "plan/schedule_keys.h"
 
 namespace trireme::plan {
 
@@ -85,19 +84,6 @@ LayoutKey set_of_parts(std::string name, std::string help, FromNames from_names)
           [](const LayoutSpec& l) { return (l.*field).empty() ? "" : "must be empty"; }, false};
 }
 
-LayoutKey schedule_key() {
-  return {"schedule", fmt::format("order of passes on a stage: {}", fmt::join(schedule_names(), ", ")),
-          [](ConfigTable& t, const std::string& key, Names, LayoutSpec& l) {
-            l.schedule = one_of(t, key, l.schedule, schedule_names());
-          },
-          [](const LayoutSpec& l) { return json(l.schedule); },
-          [](const LayoutSpec& l) {
-            const std::string why = why_not_runnable(l.schedule);
-            return why.empty() ? "" : fmt::format("must be gpipe or 1f1b ({})", why);
-          },
-          false};  // gpipe is never faster than 1f1b, the default, and needs more memory
-}
-
 LayoutKey stage_layers_key() {
   return {"stage_layers", "layers of each stage, or of each of its chunks in the model's order; empty: as even as possible",
           [](ConfigTable& t, const std::string& key, Names, LayoutSpec& l) {
@@ -168,6 +154,7 @@ std::vector<LayoutKey> make_keys() {
       integer<&L::dp>("dp", 0, "data-parallel ranks of a stage; 0: follows from the number of ranks"),
       integer<&L::ep>("ep", 1, "ranks over which the experts are spread"),
       schedule_key(),
+      schedule_file_key(),
       stage_layers_key(),
       all_to_all_key(),
       number<&L::bucket_MiB>("bucket_MiB", 1e-6, 1e6, "size of the gradient buckets"),
@@ -177,21 +164,22 @@ std::vector<LayoutKey> make_keys() {
       integer<&L::cp>("cp", 1, "context parallel: the sequence is split for attention", 1),
       integer<&L::etp>("etp", 1, "tensor parallel inside an expert", 1),
       axis_order<&L::order>("order", "how ranks are numbered over the axes, the first varies fastest", order_from_text),
-      axis_order<&L::expert_order>("expert_order", "the same for the experts' axes (etp, ep, edp, pp); empty: follows order",
+      axis_order<&L::expert_order>("expert_order",
+                                   "the same for the experts' axes (etp, ep, edp, pp); empty: follows order",
                                    expert_order_from_text),
-      integer<&L::virtual_stages>("virtual_stages", 1, "chunks of the model on a stage", 1),
-      integer<&L::micro_batch_group>(
-          "micro_batch_group", 0, "interleaved and merged 1F1B: micro-batches that a chunk takes in a row; 0: pp"),
+      virtual_stages_key(),
+      integer<&L::micro_batch_group>("micro_batch_group", 0,
+                                     "interleaved and merged 1F1B: micro-batches that a chunk takes in a row; 0: pp"),
       sharding_key(),
       integer<&L::shard_degree>("shard_degree", 0, "data ranks that one set of shards spans; 0: all"),
       integer<&L::expert_shard_degree>("expert_shard_degree", 0, "the same for routed experts; 0: all"),
-      set_of_parts<&L::recompute>("recompute",
-                                  fmt::format("parts of a layer that the backward computes again: {}",
-                                              fmt::join(recompute_names(), ", ")),
-                                  recompute_from_names),
+      set_of_parts<&L::recompute>(
+          "recompute",
+          fmt::format("parts of a layer that the backward computes again: {}", fmt::join(recompute_names(), ", ")),
+          recompute_from_names),
       integer<&L::recompute_layers>("recompute_layers", 0, "layers of each piece that recompute is for; 0: all"),
-      set_of_parts<&L::swap>(
-          "swap", fmt::format("kept in host memory between uses: {}", fmt::join(swap_names(), ", ")), swap_from_names),
+      set_of_parts<&L::swap>("swap", fmt::format("kept in host memory between uses: {}", fmt::join(swap_names(), ", ")),
+                             swap_from_names),
       on_or_off(
           "matrix_owners", "optimizer state by whole matrices on their owners (Muon), not by flat shards",
           [](L& l) -> bool& { return l.matrix_owners; },
@@ -261,7 +249,7 @@ std::vector<RefusedKey> refused_keys(const LayoutSpec& layout) {
   std::vector<RefusedKey> out;
   for (const LayoutKey& key : layout_keys())
     if (std::string wanted = key.refusal(layout); !wanted.empty())
-      out.push_back({"layout." + key.name, key.value(layout).dump(), std::move(wanted)});
+      out.push_back({"layout." + key.name, key.value(layout).dump(), std::move(wanted), key.lowered});
   return out;
 }
 

@@ -25,6 +25,7 @@ struct LayoutKey {
   // What the value would have to be for `trireme train`; empty where train executes it, or where it says nothing.
   std::function<std::string(const LayoutSpec&)> refusal;
   bool open_in_training = true;  // whether train leaves a choice that a search could take
+  bool lowered = false;          // whether what train refuses has a plan of segments all the same
 };
 
 // In the order in which they are written.
@@ -44,6 +45,7 @@ struct RefusedKey {
   std::string key;  // "layout.tp"
   std::string value;
   std::string wanted;  // "must be 1"
+  bool lowered = false;  // has a plan of segments, which can be priced
 };
 std::vector<RefusedKey> refused_keys(const LayoutSpec& layout);
 

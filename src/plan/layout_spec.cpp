@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "plan/pipeline/schedule.h"
+
 namespace trireme::plan {
 
 namespace {
@@ -31,6 +33,10 @@ std::vector<std::string> to_names(std::uint32_t bits, const std::vector<std::str
 }
 
 }  // namespace
+
+bool ScheduleFile::operator==(const ScheduleFile& other) const {
+  return path == other.path && !grid == !other.grid && (!grid || *grid == *other.grid);
+}
 
 const std::vector<std::string>& sharding_names() {
   static const std::vector<std::string> names = {"none", "optimizer", "gradients", "parameters"};

@@ -4,6 +4,7 @@
 // takes them all.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,15 @@ struct OverlapSpec {
   bool operator==(const OverlapSpec&) const = default;
 };
 
+struct Schedule;
+
+// A schedule that a file gives (plan/pipeline/schedule_file.h).
+struct ScheduleFile {
+  std::string path;                      // empty: none
+  std::shared_ptr<const Schedule> grid;  // once the file has been read
+  bool operator==(const ScheduleFile& other) const;
+};
+
 struct LayoutSpec {
   int pp = 1;
   int dp = 0;                            // 0: follows from the number of ranks
@@ -65,9 +75,10 @@ struct LayoutSpec {
   int etp = 1;                           // tensor parallel inside an expert
   AxisOrder order = default_order;       // ranks over the axes, the first varies fastest
   AxisOrder expert_order;                // over the experts' axes; empty: follows order
-  int virtual_stages = 1;                // chunks of the model on a stage (interleaved, V shapes)
+  int virtual_stages = 1;                // chunks of the model on a stage; 1: as the schedule has it by itself
   int micro_batch_group = 0;             // interleaved and merged 1f1b: micro-batches of a chunk in a row; 0: pp
   std::string schedule = "1f1b";
+  ScheduleFile schedule_file;              // in its place
   std::vector<std::int64_t> stage_layers;  // layers of each piece of the model, in its order, or of each stage
                                            // (plan/pieces.h); empty: as even as possible, the later ones fewer
   std::string all_to_all = "flat";       // auto: sim/exchange_choice.h puts the name of the fastest in its place

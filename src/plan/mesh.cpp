@@ -124,6 +124,12 @@ std::vector<int> Mesh::group(const GroupKind& kind, int rank_in) const {
   for (int run = 0; run < place.runs; ++run)
     for (int i = 0; i < place.run(); ++i)
       out.push_back(first + run * static_cast<int>(place.run_stride) + i * static_cast<int>(place.stride));
+  if (kind.of_messages()) {
+    TRIREME_CHECK(std::max(kind.from_stage, kind.to_stage) < pp, "{} of {} stages", name_of(kind), pp);
+    const int stage = pp_index(rank_in), from = out[kind.from_stage], to = out[kind.to_stage];
+    if (stage != kind.from_stage && stage != kind.to_stage) return {rank_in};
+    return {std::min(from, to), std::max(from, to)};
+  }
   if (!kind.embedding) return out;
   if (out.size() > 1 && rank_in != out.front() && rank_in != out.back()) return {rank_in};
   if (out.size() > 1) out = {out.front(), out.back()};

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/errors.h"
+#include "plan/layout_schedule.h"
 #include "plan/pipeline/generators.h"
 
 namespace trireme::plan {
@@ -21,11 +22,12 @@ int even_part(std::int64_t whole, int parts, int part) {
 }  // namespace
 
 int num_pieces(const LayoutSpec& l) {
-  return l.pp * chunks_a_stage(l.schedule, l.virtual_stages);
+  return l.schedule_file.grid ? num_pieces(*l.schedule_file.grid) : l.pp * num_chunks(l);
 }
 
 int piece_of(const LayoutSpec& l, int stage, int chunk) {
-  return piece_of(piece_map(l.schedule), l.pp, stage, chunk);
+  return l.schedule_file.grid ? piece_of(*l.schedule_file.grid, stage, chunk)
+                              : piece_of(piece_map(l.schedule), l.pp, stage, chunk);
 }
 
 PieceSizes::PieceSizes(const LayoutSpec& layout, int num_layers)
@@ -72,12 +74,16 @@ bool stage_layers_fit(const LayoutSpec& l, int num_layers) {
   const auto& told = l.stage_layers;
   if (told.empty()) return true;
   const int entries = static_cast<int>(told.size());
-  return (entries == l.pp || entries == num_pieces(l)) && std::ranges::all_of(told, [](auto n) { return n >= 0; }) &&
+  return ((entries == l.pp && !l.schedule_file.grid) || entries == num_pieces(l)) &&
+         std::ranges::all_of(told, [](auto n) { return n >= 0; }) &&
          std::accumulate(told.begin(), told.end(), std::int64_t{0}) == num_layers;
 }
 
 std::string stage_layers_wanted(const LayoutSpec& l, int num_layers) {
-  const int entries = static_cast<int>(l.stage_layers.size()), chunks = num_pieces(l) / l.pp;
+  const int entries = static_cast<int>(l.stage_layers.size()), chunks = num_chunks(l);
+  if (l.schedule_file.grid && entries != num_pieces(l))
+    return fmt::format("must have an entry for each of the {} pieces of the model in layout.schedule_file",
+                       num_pieces(l));
   if (entries == l.pp || entries == l.pp * chunks)
     return fmt::format("must sum to model.num_layers ({})", num_layers);
   if (chunks == 1) return fmt::format("must have layout.pp ({}) entries", l.pp);

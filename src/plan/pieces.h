@@ -16,8 +16,8 @@ namespace trireme::plan {
 
 int num_pieces(const LayoutSpec& layout);
 
-// The piece that is chunk `chunk` of stage `stage`: chunks go round the stages, but for V shapes, whose second chunk goes
-// back from the last stage to the first.
+// The piece that is chunk `chunk` of stage `stage`: chunks go round the stages, but for V shapes, whose second chunk
+// goes back from the last stage to the first, and for a schedule's file, which says it (-1: an empty chunk).
 int piece_of(const LayoutSpec& layout, int stage, int chunk);
 
 // How many layers each piece has. The layout's stage_layers must fit (stage_layers_fit), and the layout must outlive

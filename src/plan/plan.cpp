@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include <set>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -23,6 +25,14 @@ void from_json(const nlohmann::json& j, Plan& plan) {
   j.at("all_to_all").get_to(plan.all_to_all);
   j.at("num_micro_batches").get_to(plan.num_micro_batches);
   j.at("stages").get_to(plan.stages);
+}
+
+std::vector<GroupKind> message_groups(const Plan& plan) {
+  std::set<GroupKind> out;
+  for (const StagePlan& stage : plan.stages)
+    for (const Action& a : stage.actions)
+      if (a.group.of_messages()) out.insert(a.group);
+  return {out.begin(), out.end()};
 }
 
 std::uint64_t hash(const Plan& plan) {

@@ -61,8 +61,12 @@ void from_json(const nlohmann::json& j, Plan& plan);
 
 // Empty when right. Checks the schedule, that waits name earlier actions, that every send has its receive in the same
 // order, that members issue a group's collectives in the same order, that buffers are allocated once, read while alive
-// and freed once, and that every gradient bucket is reduced once, after the last backward of each of its parts.
+// and freed once, that every gradient bucket is reduced once, after the last backward of each of its parts, and that
+// the order as a whole can be executed (why_stuck).
 std::vector<std::string> problems(const Plan& plan);
+
+// The groups of the plan's messages between stages, each once, in one order for all ranks.
+std::vector<GroupKind> message_groups(const Plan& plan);
 
 // FNV-1a over the canonical JSON: ranks compare it before the first step.
 std::uint64_t hash(const Plan& plan);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "plan/plan.h"
+#include "plan/rendezvous.h"
 
 namespace trireme::plan {
 
@@ -23,6 +24,8 @@ struct Order {
     std::array<Clock, num_lanes> after;
     after.fill(none);
     std::vector<Clock> done;
+    before.reserve(stage.actions.size());
+    done.reserve(stage.actions.size());
     const auto join = [](Clock& into, const Clock& other) {
       for (int i = 0; i < num_lanes; ++i) into[i] = std::max(into[i], other[i]);
     };
@@ -42,8 +45,8 @@ struct Order {
   }
 };
 
-void check_buffers(const StagePlan& stage, const std::string& where, std::vector<std::string>& out) {
-  const Order order(stage);
+void check_buffers(const StagePlan& stage, const Order& order, const std::string& where,
+                   std::vector<std::string>& out) {
   struct Life {
     int allocated = -1, freed = -1;
     std::vector<int> reads;
@@ -89,13 +92,9 @@ void check_buffers(const StagePlan& stage, const std::string& where, std::vector
   }
 }
 
-bool adds_gradients(ActionKind kind) {
-  return kind == ActionKind::backward || kind == ActionKind::weight_gradient || kind == ActionKind::pair;
-}
-
 // At the grain of a chunk a stage's reduction is one action, after all gradients (and parts of it before, of a chunk each).
-void check_stage_reduction(const StagePlan& stage, const std::string& where, std::vector<std::string>& out) {
-  const Order order(stage);
+void check_stage_reduction(const StagePlan& stage, const Order& order, const std::string& where,
+                           std::vector<std::string>& out) {
   int reductions = 0;
   for (const Action& reduce : stage.actions) {
     if (reduce.kind != ActionKind::reduce || reduce.chunk >= 0) continue;
@@ -106,10 +105,10 @@ void check_stage_reduction(const StagePlan& stage, const std::string& where, std
   }
 }
 
-void check_reductions(const Plan& plan, const StagePlan& stage, const std::string& where, std::vector<std::string>& out) {
+void check_reductions(const Plan& plan, const StagePlan& stage, const Order& order, const std::string& where,
+                      std::vector<std::string>& out) {
   if (plan.schedule.forward_only) return;
-  if (plan.grain == Grain::chunk) return check_stage_reduction(stage, where, out);
-  const Order order(stage);
+  if (plan.grain == Grain::chunk) return check_stage_reduction(stage, order, where, out);
   std::vector<int> reduced(stage.buckets.size(), -1);
   for (const Action& a : stage.actions) {
     if (a.kind != ActionKind::reduce) continue;
@@ -226,6 +225,11 @@ std::vector<std::string> problems(const Plan& plan) {
         out.push_back(fmt::format("{}: {} names no bucket", where, describe(a)));
         numbered = false;
       }
+      if (std::max(a.group.from_stage, a.group.to_stage) >= plan.mesh.pp) {
+        out.push_back(
+            fmt::format("{}: {} is on group {}, of {} stages", where, describe(a), name_of(a.group), plan.mesh.pp));
+        sound = false;
+      }
       for (int wait : a.waits)
         if (wait < 0 || wait >= a.id) {
           out.push_back(fmt::format("{}: {} waits for action {}, which is not before it", where, describe(a), wait));
@@ -233,10 +237,13 @@ std::vector<std::string> problems(const Plan& plan) {
         }
     }
     if (!numbered) continue;
-    check_buffers(stage, where, out);
-    check_reductions(plan, stage, where, out);
+    const Order order(stage);
+    check_buffers(stage, order, where, out);
+    check_reductions(plan, stage, order, where, out);
   }
   if (sound) check_messages(plan, out);
+  if (out.empty())
+    if (std::string stuck = why_stuck(plan); !stuck.empty()) out.push_back(std::move(stuck));
   return out;
 }
 

@@ -10,7 +10,9 @@
 #include "plan/all_to_all/generators.h"
 #include "plan/frozen_parameters.h"
 #include "plan/layout_keys.h"
+#include "plan/layout_schedule.h"
 #include "plan/pieces.h"
+#include "plan/pipeline/schedule_file.h"
 #include "plan/run_file/tables.h"
 #include "plan/runnable.h"
 
@@ -55,6 +57,45 @@ void check(const RunSpec& run, const ConfigTable& table) {
     table.fail("train.eval_every", "evaluates nothing, for train.eval_sequences is 0: give that a number or \"all\"");
   if (run.checkpoint.keep_best && run.train.eval_sequences == 0)
     table.fail("checkpoint.keep_best", "needs train.eval_sequences: the best checkpoint is the one with the lowest evaluation loss");
+}
+
+// What a schedule's file must have for this run; empty: it has.
+std::string why_unfit(const Schedule& grid, const RunSpec& run) {
+  const LayoutSpec& l = run.layout;
+  if (grid.forward_only) return "holds a forward-only schedule: nothing would be trained";
+  if (grid.num_stages != l.pp)
+    return fmt::format("holds a schedule of {} stages: layout.pp ({}) must be that", grid.num_stages, l.pp);
+  if (l.virtual_stages != 1 && l.virtual_stages != grid.num_chunks)
+    return fmt::format("has {} chunks a stage: layout.virtual_stages ({}) must be that, or be left out",
+                       grid.num_chunks, l.virtual_stages);
+  std::vector<int> stage_of(static_cast<std::size_t>(num_pieces(grid)));
+  for (int stage = 0; stage < grid.num_stages; ++stage) {
+    int held = 0;
+    for (int chunk = 0; chunk < grid.num_chunks; ++chunk)
+      if (const int piece = piece_of(grid, stage, chunk); piece >= 0) stage_of[piece] = stage, ++held;
+    if (held == 0) return fmt::format("has no piece of the model on stage {}", stage);
+  }
+  // The group that sums the two gradients is that of the first and the last stage.
+  const int embed = stage_of.front(), head = stage_of.back(), last = grid.num_stages - 1;
+  const bool at_ends = std::min(embed, head) == 0 && std::max(embed, head) == last;
+  if (run.model.tied_embeddings && embed != head && !at_ends)
+    return fmt::format(
+        "has the ends of a model with tied embeddings on stages {} and {}: they must be on one stage, or on the "
+        "first and the last",
+        embed, head);
+  return "";
+}
+
+// The schedule's file, where there is one, and the chunks that the schedule has by itself.
+void read_schedule(RunSpec& run, const ConfigTable& table, const fs::path& folder) {
+  LayoutSpec& l = run.layout;
+  if (ScheduleFile& file = l.schedule_file; !file.path.empty()) {
+    file.path = resolved_path(table, "schedule_file", folder, file.path).string();
+    auto grid = std::make_shared<Schedule>(load_schedule(file.path));
+    if (const std::string why = why_unfit(*grid, run); !why.empty()) table.fail("schedule_file", why);
+    file.grid = std::move(grid);
+  }
+  l.virtual_stages = num_chunks(l);
 }
 
 }  // namespace
@@ -106,6 +147,7 @@ RunSpec parse_run(const std::string& text, const std::string& file_name, const s
   std::vector<std::string> patterns = layout_patterns();
   if (table.has("published")) patterns = priced_pattern_names();
   run.layout = read_layout(table.table("layout"), patterns);
+  read_schedule(run, table.table("layout"), folder);
   run.batch = read_batch(table.table("batch"));
   run.train = read_train(table.table("train"));
   run.data = read_data(table.table("data"), folder);
@@ -134,13 +176,13 @@ std::string to_toml(const RunSpec& run) {
   return out;
 }
 
-Mesh resolve_mesh(const RunSpec& run, int num_ranks) {
+Mesh resolve_mesh(const RunSpec& run, int num_ranks, MeshUse use) {
   const LayoutSpec& l = run.layout;
   const auto fail = [&](const char* key, std::int64_t value, std::string allowed) {
     throw ConfigError({.file = run.file, .key = key, .value = fmt::format("{}", value), .allowed = std::move(allowed)});
   };
   TRIREME_CHECK(num_ranks >= 1, "{} ranks", num_ranks);
-  refuse_unrunnable(run);
+  use == MeshUse::executed ? refuse_unrunnable(run) : refuse_unplannable(run);
   if (num_ranks > most_ranks)
     throw ConfigError({.file = run.file,
                        .key = "ranks",
@@ -160,6 +202,11 @@ Mesh resolve_mesh(const RunSpec& run, int num_ranks) {
     fail("batch.global_batch", run.batch.global_batch,
          fmt::format("must be a multiple of batch.micro_batch ({}) times the data-parallel ranks ({})",
                      run.batch.micro_batch, dp));
+  if (const Schedule* grid = l.schedule_file.grid.get();
+      grid && run.batch.num_micro_batches(dp) != grid->num_micro_batches)
+    fail("batch.global_batch", run.batch.global_batch,
+         fmt::format("is {} micro-batches of a data rank; the schedule of {} has {}", run.batch.num_micro_batches(dp),
+                     l.schedule_file.path, grid->num_micro_batches));
   const std::int64_t passes = run.batch.global_batch / at_once * run.model.num_layers;
   if (passes > most_layer_passes)
     fail("batch.global_batch", run.batch.global_batch,

@@ -131,6 +131,8 @@ std::string to_toml(const RunSpec& run);
 // (plan/runnable.h), or where there would be more ranks or layer passes (micro-batches x layers) than a plan has.
 inline constexpr int most_ranks = 16'384;
 inline constexpr std::int64_t most_layer_passes = 1 << 18;
-Mesh resolve_mesh(const RunSpec& run, int num_ranks);
+// `planned`: only to be planned, which allows every schedule.
+enum class MeshUse { executed, planned };
+Mesh resolve_mesh(const RunSpec& run, int num_ranks, MeshUse use = MeshUse::executed);
 
 }  // namespace trireme::plan

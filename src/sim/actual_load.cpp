@@ -16,12 +16,12 @@ std::vector<std::vector<double>> load_scale(const plan::Plan& plan, const plan::
                                             const Rates& rates, int threads,
                                             const std::vector<plan::MeasuredRank>& measured) {
   const model::SegmentShape balanced = segment_shape(run, plan.mesh, threads);
-  std::map<std::pair<plan::Pass, std::int64_t>, double> known;  // routed layers are alike
+  std::map<std::pair<ActionKind, std::int64_t>, double> known;  // routed layers are alike
   const auto price = [&](const Action& a, double rows) {
     model::SegmentShape shape = balanced;
     shape.rows_received = std::llround(rows);
-    const auto [at, fresh] = known.try_emplace({a.pass, shape.rows_received}, 0);
-    if (fresh) at->second = operators_time(model::operators(run.model, a.segment, a.layer, a.pass, shape), rates).value;
+    const auto [at, fresh] = known.try_emplace({a.kind, shape.rows_received}, 0);
+    if (fresh) at->second = operators_time(operators_of(run.model, a, shape), rates).value;
     return at->second;
   };
   std::vector<std::vector<double>> out;
@@ -35,7 +35,7 @@ std::vector<std::vector<double>> load_scale(const plan::Plan& plan, const plan::
       if (a.kind == ActionKind::forward && a.segment == Segment::experts && a.id < static_cast<int>(m.expert_rows.size()))
         rows[{a.mb, a.layer}] = m.expert_rows[a.id];
     for (const Action& a : actions) {
-      if ((a.kind != ActionKind::forward && a.kind != ActionKind::backward) || a.segment != Segment::experts) continue;
+      if (!computes_segment(a.kind) || a.segment != Segment::experts) continue;
       const double equal = price(a, static_cast<double>(balanced.rows_received));
       if (const auto at = rows.find({a.mb, a.layer}); at != rows.end() && equal > 0)
         out[m.rank][a.id] = price(a, at->second) / equal;

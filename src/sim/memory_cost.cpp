@@ -126,8 +126,9 @@ double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, 
     case BufferKind::boundary: return memory.boundary.value;
     case BufferKind::saved: return memory.saved.value;
     case BufferKind::gradient: return memory.input_gradient.value;
-    case BufferKind::batch:
     case BufferKind::weight_work:
+      return memory.weight_work.value;
+    case BufferKind::batch:
     case BufferKind::host: break;
   }
   return 0;
@@ -135,12 +136,15 @@ double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, 
 
 double workspace_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, const plan::StagePlan& stage,
                        const plan::Action& a) {
-  if (a.kind == ActionKind::forward) return model::segment_memory(run.model, a.segment, a.layer, shape).forward_workspace.value;
+  const auto memory = [&] { return model::segment_memory(run.model, a.segment, a.layer, shape); };
+  if (a.kind == ActionKind::forward) return memory().forward_workspace.value;
+  if (a.kind == ActionKind::weight_gradient) return memory().weight_workspace.value;
   // The residual stream passes through as one tensor in the buffer that is freed and in the one that is filled: while both
   // are alive it is counted twice, and taken off here.
   if (a.kind == ActionKind::all_to_all) return -stream_bytes(run, shape);
-  if (a.kind == ActionKind::backward) {
-    const double workspace = model::segment_memory(run.model, a.segment, a.layer, shape).backward_workspace.value;
+  if (a.kind == ActionKind::backward || a.kind == ActionKind::input_gradient) {
+    const double workspace =
+        (a.kind == ActionKind::backward ? memory().backward_workspace : memory().input_workspace).value;
     const bool passes = a.segment == Segment::experts || a.segment == Segment::combine;
     return workspace - (passes ? stream_bytes(run, shape) : 0);
   }

@@ -20,6 +20,20 @@ const char* pass_of(const Operator& op) {
 
 }  // namespace
 
+std::vector<Operator> operators_of(const model::ModelSpec& model, const plan::Action& a,
+                                   const model::SegmentShape& shape) {
+  const auto half = [&](OperatorPass pass) {
+    // What an embedding does backwards is all for its weight.
+    if (a.segment == model::Segment::embed && pass == OperatorPass::weight_gradient)
+      return model::operators(model, a.segment, a.layer, model::Pass::backward, shape);
+    if (a.segment == model::Segment::embed) return std::vector<Operator>();
+    return model::operators(model, a.segment, a.layer, pass, shape);
+  };
+  if (a.kind == plan::ActionKind::input_gradient) return half(OperatorPass::input_gradient);
+  if (a.kind == plan::ActionKind::weight_gradient) return half(OperatorPass::weight_gradient);
+  return model::operators(model, a.segment, a.layer, a.pass, shape);
+}
+
 Seconds operator_time(const Operator& op, const Rates& rates) {
   return Seconds(rates.operator_s(op) + gaps_s(op, rates));
 }

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "model/operators.h"
+#include "plan/pipeline/action.h"
 #include "sim/rates/rates.h"
 
 namespace trireme::sim {
@@ -18,6 +19,14 @@ struct Term {
   bool operator==(const Term&) const = default;
 };
 TRIREME_JSON(Term)
+
+// Whether an action computes a segment, or half of its backward, and the operators of what it computes.
+constexpr bool computes_segment(plan::ActionKind kind) {
+  return kind == plan::ActionKind::forward || kind == plan::ActionKind::backward ||
+         kind == plan::ActionKind::input_gradient || kind == plan::ActionKind::weight_gradient;
+}
+std::vector<Operator> operators_of(const model::ModelSpec& model, const plan::Action& action,
+                                   const model::SegmentShape& shape);
 
 // On the device: its work and the gaps before its kernels.
 Seconds operator_time(const Operator& op, const Rates& rates);

@@ -4,6 +4,9 @@
 
 namespace trireme::sim {
 
+using plan::Member;
+using plan::Rendezvous;
+
 namespace {
 
 class OwnDevices {

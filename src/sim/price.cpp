@@ -67,7 +67,7 @@ class Pricer {
     const auto [at, fresh] = seconds_.try_emplace(key, 0);
     if (!fresh) return at->second;
     std::vector<Term> parts;
-    const bool computes = a.kind == ActionKind::forward || a.kind == ActionKind::backward;
+    const bool computes = computes_segment(a.kind);
     at->second = computes ? segment(a, parts) : other(stage, s, a, parts);
     // The slowest of many equal devices sets the pipeline's pace.
     if (a.mb >= 0) at->second *= 1 + rates_.fixed().noise;
@@ -84,7 +84,7 @@ class Pricer {
   }
 
   double segment(const Action& a, std::vector<Term>& parts) const {
-    const auto operators = model::operators(run_.model, a.segment, a.layer, a.pass, shape_);
+    const auto operators = operators_of(run_.model, a, shape_);
     double device = 0;
     for (const auto& op : operators) {
       parts.push_back(explain_operator(op, rates_));

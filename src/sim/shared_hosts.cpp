@@ -12,6 +12,9 @@ using plan::Action;
 using plan::Lane;
 using plan::num_lanes;
 
+using plan::Member;
+using plan::Rendezvous;
+
 namespace {
 
 // Something that takes time: an action with those that run with it, or the waking of a lane before its action.

@@ -9,7 +9,7 @@ namespace trireme::sim {
 
 SimResult simulate(const plan::Plan& plan, const plan::Costs& costs, const SimulateOptions& o) {
   const std::vector<ActionList> lists = action_lists(plan, costs, o);
-  const Rendezvous together = o.every_rank ? match_ranks(plan) : match(plan);
+  const plan::Rendezvous together = o.every_rank ? plan::match_ranks(plan) : plan::match(plan);
   SimResult out{.every_rank = o.every_rank};
   out.spans = o.cores > 0 || o.overlap < 1 ? run_on_shared_hosts(plan.mesh, lists, together, o) : run_on_own_devices(lists, together);
   for (std::size_t l = 0; l < lists.size(); ++l) {

@@ -48,16 +48,18 @@ TEST(Failure, ABrokenConnectionDoesNotEndTheProcess) {
 
 TEST(Failure, ATimeOutNamesOperationGroupAndNeighbour) {
   std::atomic<bool> over{false};
+  constexpr plan::GroupKind to_first = plan::message_group(1, 0, /*gradients=*/true);
   const auto errors =
       collect_mesh_errors({.pp = 2},
                           [&](int rank, Communicator& communicator) {
+                            communicator.connect({to_first});
                             if (rank == 1) {
                               while (!over) std::this_thread::sleep_for(milliseconds(5));  // alive, but never sends
                               return;
                             }
                             at::Tensor x = at::empty({8});
                             try {
-                              receive(communicator.pipeline_forward(), x, 1, 3, "activation (micro-batch 2)");
+                              receive(communicator.group(to_first), x, 1, 3, "activation (micro-batch 2)");
                             } catch (...) {
                               over = true;
                               throw;
@@ -68,7 +70,7 @@ TEST(Failure, ATimeOutNamesOperationGroupAndNeighbour) {
   const auto detail = detail_of(errors[0]);
   EXPECT_EQ(detail.rank, 1);
   EXPECT_EQ(detail.operation, "receive activation (micro-batch 2)");
-  EXPECT_EQ(detail.group, "pp_forward {0,1}");
+  EXPECT_EQ(detail.group, "backward 1>0 {0,1}");
   EXPECT_THAT(text_of(errors[0]), AllOf(HasSubstr("rank 1: "), HasSubstr("Timed out waiting 500ms")));
   EXPECT_FALSE(errors[1]);
 }
@@ -185,6 +187,8 @@ TEST(Failure, TheDeadRankIsNamedAndNotTheNeighbour) {
                       });
     communicator = std::make_unique<Communicator>(
         store, CommunicatorOptions{.rank = rank, .mesh = {.pp = 4}, .timeout = hours(1), .liveness = &liveness});
+    const auto from_next = [](int stage) { return plan::message_group(stage + 1, stage, /*gradients=*/true); };
+    communicator->connect({from_next(0), from_next(1), from_next(2)});
     abort_this = communicator.get();
     if (rank == 3) {
       std::this_thread::sleep_for(milliseconds(100));
@@ -195,14 +199,14 @@ TEST(Failure, TheDeadRankIsNamedAndNotTheNeighbour) {
       return;
     }
     at::Tensor x = at::empty({4});
-    receive(communicator->pipeline_forward(), x, rank + 1, 0, "gradient");
+    receive(communicator->group(from_next(rank)), x, 1, 0, "gradient");
   });
   for (std::size_t rank = 0; rank < 3; ++rank) {
     ASSERT_TRUE(errors[rank]);
     EXPECT_EQ(detail_of(errors[rank]).rank, 3);
     EXPECT_THAT(text_of(errors[rank]),
                 AllOf(HasSubstr("rank 3: killed by signal 9"), HasSubstr("[operation receive gradient]"),
-                      HasSubstr("[group pp_forward {0,1,2,3}]")));
+                      HasSubstr(fmt::format("[group backward {}>{} {{{},{}}}]", rank + 1, rank, rank, rank + 1))));
   }
   EXPECT_EQ(text_of(errors[3]), "");
 }

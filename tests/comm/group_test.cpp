@@ -121,7 +121,9 @@ TEST(Group, ExchangeOfSeveralCountsAMember) {
 
 TEST(Group, MessagesWithOneTagArriveInOrder) {
   run_mesh({.pp = 2}, [&](int rank, Communicator& communicator) {
-    Group& group = communicator.pipeline_forward();
+    const plan::GroupKind kind = plan::message_group(0, 1, /*gradients=*/false);
+    communicator.connect({kind});
+    Group& group = communicator.group(kind);
     for (int i = 0; i < 5; ++i) {
       at::Tensor x = at::full({3}, rank == 0 ? i : -1, at::kFloat);
       if (rank == 0) send(group, x, 1, 7, "activation");
@@ -137,8 +139,11 @@ TEST(Group, BothPipelineDirectionsAtOnce) {
   // Stage 0 sends activations while stage 1 sends gradients of 4 MiB, more than any socket buffer holds: on one queue
   // with blocking sends this would stand still.
   run_mesh({.pp = 2}, [&](int rank, Communicator& communicator) {
-    Group& out = rank == 0 ? communicator.pipeline_forward() : communicator.pipeline_backward();
-    Group& in = rank == 0 ? communicator.pipeline_backward() : communicator.pipeline_forward();
+    const plan::GroupKind forward = plan::message_group(0, 1, false), backward = plan::message_group(1, 0, true);
+    communicator.connect({forward, backward});
+    communicator.connect({backward});  // is there: nothing to do
+    Group& out = communicator.group(rank == 0 ? forward : backward);
+    Group& in = communicator.group(rank == 0 ? backward : forward);
     std::thread sender([&] {
       for (int i = 0; i < 3; ++i) send(out, at::full({1 << 20}, 10 * rank + i, at::kFloat), 1 - rank, 0, "boundary");
     });
@@ -156,7 +161,10 @@ TEST(Communicator, GroupsFollowTheMesh) {
   // them all.
   const plan::Mesh mesh{.pp = 2, .dp = 4, .ep = 2};
   run_mesh(mesh, [&](int rank, Communicator& communicator) {
-    for (const plan::GroupKind& kind : std::vector<plan::GroupKind>{plan::embedding_group, Axis::edp, Axis::ep, Axis::dp, plan::world_group}) {
+    const plan::GroupKind back = plan::message_group(1, 0, true);
+    communicator.connect({back});
+    for (const plan::GroupKind& kind :
+         std::vector<plan::GroupKind>{back, plan::embedding_group, Axis::edp, Axis::ep, Axis::dp, plan::world_group}) {
       Group& group = communicator.group(kind);
       at::Tensor x = at::full({1}, 1 << rank, at::kLong);
       all_reduce(group, x, ReduceOp::sum, "membership");
@@ -168,7 +176,7 @@ TEST(Communicator, GroupsFollowTheMesh) {
     if (rank == 6) {
       EXPECT_EQ(communicator.group(Axis::ep).describe(), "ep {6,7}");
       EXPECT_EQ(communicator.group(Axis::edp).describe(), "edp {4,6}");
-      EXPECT_EQ(communicator.pipeline_backward().describe(), "pp_backward {2,6}");
+      EXPECT_EQ(communicator.group(back).describe(), "backward 1>0 {2,6}");
     }
   });
 }

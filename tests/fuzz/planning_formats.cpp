@@ -10,7 +10,7 @@
 #include "model/parameters.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/axis_order.h"
-#include "plan/pipeline/schedule.h"
+#include "plan/pipeline/schedule_file.h"
 #include "plan/plan.h"
 #include "plan/run_spec.h"
 #include "platform/platform_file.h"
@@ -122,6 +122,15 @@ void read_schedule(const std::string& text) {
   if (!plan::problems(schedule).empty()) return;
   for (int stage = 0; stage < schedule.num_stages; ++stage) plan::peak_in_flight(schedule, stage);
   comes_back(schedule, plan::parse_schedule, [](const plan::Schedule& s) { return plan::to_text(s); });
+  plan::crossed_messages(schedule);
+}
+
+void read_schedule_csv(const std::string& text) {
+  const auto read = [](const std::string& csv) { return plan::parse_schedule_csv(csv, "fuzz").schedule; };
+  const plan::Schedule schedule = read(text);
+  if (!plan::problems(schedule).empty()) return;
+  plan::crossed_messages(schedule);
+  comes_back(schedule, read, plan::to_csv);
 }
 
 // Names that a run file's reader turns into a ConfigError with the key: what they throw is std::invalid_argument.
@@ -169,33 +178,70 @@ std::vector<Format> planning_formats() {
   const std::vector<std::string> hf_words = {"\"rope_scaling\": {\"type\": \"yarn\"},", "\"layer_types\": [\"full_attention\"],", "\"text_config\": {},",
                                              "\"model_type\": \"mixtral\",", "\"quantization_config\": {},", "\"sliding_window\": 128,"};
   return {
-      {"run_toml", files("run_toml", {quickstart, "configs/runs/tiny.toml", "configs/runs/published/europa_3_final.toml"}), run_words, read_run},
-      {"set", with_kept("set", {"layout.pp=2", "train.steps = 8", "data.train=\"x\"", "layout.recompute=[\"attention\"]", "model.moe.router.top_k=1",
-                                "train.optimizer.learning_rate=1e-3", "layout.overlap={experts=true}"}), run_words, read_override},
-      {"question", with_kept("question", {"layout.pp=2", "batch.global_batch=512", "precision.compute=\"fp8\"", "layout.schedule=\"1f1b\"",
-                                          "layout.recompute=[\"attention\"]", "kernels=\"megatron\""}), run_words, read_question_override},
-      {"model_toml", files("model_toml", {"configs/models/quickstart.toml", "configs/models/deepseek_v3.toml", "configs/models/nemotron_h_56b.toml",
-                                          "configs/models/gpt_oss_20b.toml", "configs/models/qwen3_next_80b_a3b.toml", "configs/models/deepseek_v4_flash.toml"}),
+      {"run_toml",
+       files("run_toml", {quickstart, "configs/runs/tiny.toml", "configs/runs/published/europa_3_final.toml"}),
+       run_words, read_run},
+      {"set",
+       with_kept("set",
+                 {"layout.pp=2", "train.steps = 8", "data.train=\"x\"", "layout.recompute=[\"attention\"]",
+                  "model.moe.router.top_k=1", "train.optimizer.learning_rate=1e-3", "layout.overlap={experts=true}"}),
+       run_words, read_override},
+      {"question",
+       with_kept("question", {"layout.pp=2", "batch.global_batch=512", "precision.compute=\"fp8\"",
+                              "layout.schedule=\"1f1b\"", "layout.recompute=[\"attention\"]", "kernels=\"megatron\""}),
+       run_words, read_question_override},
+      {"model_toml",
+       files("model_toml", {"configs/models/quickstart.toml", "configs/models/deepseek_v3.toml",
+                            "configs/models/nemotron_h_56b.toml", "configs/models/gpt_oss_20b.toml",
+                            "configs/models/qwen3_next_80b_a3b.toml", "configs/models/deepseek_v4_flash.toml"}),
        model_words, read_model},
-      {"hf_config", kept_seeds("hf_config"), hf_words, from_file("config.json", [](const auto& path) { parameters_are_counted(model::load_model(path)); })},
-      {"platform_toml", files("platform_toml", {"configs/platforms/laptop.toml", "configs/platforms/dgx_h100.toml", "configs/platforms/gb200_nvl72.toml"}),
-       {"[[device.gemm]]", "[[link]]", "[[shared_link]]", "source = \"measured\"", "[datasheet]", "[host.noise]"}, read_platform},
+      {"hf_config", kept_seeds("hf_config"), hf_words,
+       from_file("config.json", [](const auto& path) { parameters_are_counted(model::load_model(path)); })},
+      {"platform_toml",
+       files("platform_toml", {"configs/platforms/laptop.toml", "configs/platforms/dgx_h100.toml",
+                               "configs/platforms/gb200_nvl72.toml"}),
+       {"[[device.gemm]]", "[[link]]", "[[shared_link]]", "source = \"measured\"", "[datasheet]", "[host.noise]"},
+       read_platform},
       {"stack_toml", files("stack_toml", {"configs/stacks/frontier.toml"}), {"[[device]]", "[[stack]]"}, read_stack},
-      {"kernels_toml", files("kernels_toml", {"configs/kernels/megatron.toml", "configs/kernels/trireme.toml"}), {}, [](const std::string& text) {
-         model::parse_kernels(text, "kernels.toml");
-       }},
-      {"csv", with_kept("csv", {"a,b\n1,\"x, \"\"y\"\"\"\n2,\n", "model,layers\r\nx,3\r\n"}), {"\"", ",", "\r\n"}, [](const std::string& text) {
+      {"kernels_toml",
+       files("kernels_toml", {"configs/kernels/megatron.toml", "configs/kernels/trireme.toml"}),
+       {},
+       [](const std::string& text) { model::parse_kernels(text, "kernels.toml"); }},
+      {"csv",
+       with_kept("csv", {"a,b\n1,\"x, \"\"y\"\"\"\n2,\n", "model,layers\r\nx,3\r\n"}),
+       {"\"", ",", "\r\n"},
+       [](const std::string& text) {
          const CsvTable table = CsvTable::from_text(text, "table.csv");
          for (std::size_t row = 0; row < table.num_rows(); ++row)
            for (const std::string& column : table.columns()) table.text(row, column);
        }},
-      {"model_table", files("model_table", {"tests/golden/model_configs.csv"}), {"MLA", ",,", "\"", "notes"},
+      {"model_table",
+       files("model_table", {"tests/golden/model_configs.csv"}),
+       {"MLA", ",,", "\"", "notes"},
        from_file("models.csv", [](const auto& path) { model::read_model_table_csv(path); })},
-      {"rows", kept_seeds("rows"), {"tokens/s/device", "% MFU", "\"", ",,"}, from_file("rows.csv", [](const auto& path) { search::read_rows(path); })},
-      {"schedule", with_kept("schedule", {"1f1b, 2 stages, 3 micro-batches, 1 chunk\nstage 0 | F0 F1 B0 F2 B1 B2\nstage 1 | F0 B0 F1 B1 F2 B2\n",
-                                          "v, 2 stages, 1 micro-batches, 2 chunks\nstage 0 (0 3) | F0 - F0.1 I0.1 W0.1 B0\nstage 1 (1 2) | F0 F0.1 B0.1+F1 B0\n"}),
-       {"F0", "B1.1", "W3", "I2+F1", "(0 -)", "| ", ", forward only", "stage 2 |"}, read_schedule},
-      {"names", with_kept("names", {"tp-cp-ep-dp-pp", "etp-ep-edp-pp", "halo", "dedup", "full", "attention", "megatron", "shard"}), {"-", "tp", "none"}, read_names},
+      {"rows",
+       kept_seeds("rows"),
+       {"tokens/s/device", "% MFU", "\"", ",,"},
+       from_file("rows.csv", [](const auto& path) { search::read_rows(path); })},
+      {"schedule",
+       with_kept(
+           "schedule",
+           {"1f1b, 2 stages, 3 micro-batches, 1 chunk\nstage 0 | F0 F1 B0 F2 B1 B2\nstage 1 | F0 B0 F1 B1 F2 B2\n",
+            "v, 2 stages, 1 micro-batches, 2 chunks\nstage 0 (0 3) | F0 - F0.1 I0.1 W0.1 B0\nstage 1 (1 2) | F0 F0.1 "
+            "B0.1+F1 B0\n"}),
+       {"F0", "B1.1", "W3", "I2+F1", "(0 -)", "| ", ", forward only", "stage 2 |"},
+       read_schedule},
+      {"schedule_csv",
+       with_kept("schedule_csv",
+                 {"0F0,0F1,,,0B0,0B1\r\n,1F0,1B0,1F1,1B1\r\n", "0F0,3F0,3I0,3W0,0I0,0W0\n1F0,2F0,2I0,2W0,1I0,1W0\n",
+                  "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n"}),
+       {"0F0", "1B1", "2W3", "I", ",", "(0F2;1B1)OVERLAP_F_B", "\n", "SEND_F"},
+       read_schedule_csv},
+      {"names",
+       with_kept("names",
+                 {"tp-cp-ep-dp-pp", "etp-ep-edp-pp", "halo", "dedup", "full", "attention", "megatron", "shard"}),
+       {"-", "tp", "none"},
+       read_names},
   };
 }
 

@@ -28,6 +28,7 @@ const std::map<std::string, Other> others = {
     {"dp", {"4", "4"}},
     {"ep", {"2", "2"}},
     {"schedule", {"\"dualpipe_v\"", "dualpipe_v"}},
+    {"schedule_file", {"\"grid.txt\"", "grid.txt"}},
     {"stage_layers", {"[3, 1]", "3 1"}},
     {"all_to_all", {"\"halo\"", "halo"}},
     {"bucket_MiB", {"2.5", "2.5"}},

@@ -131,6 +131,7 @@ TEST(Schedules, BadTextNamesTheLine) {
   } catch (const ConfigError& e) {
     EXPECT_EQ(e.detail().key, "schedule line 2");
     EXPECT_EQ(e.detail().value, "Q0");
+    EXPECT_THAT(e.detail().allowed, HasSubstr("in the row of stage 0"));
   }
   EXPECT_THROW(parse_schedule(""), ConfigError);
   for (const char* word : {"F0+", "F0++B1", "F0.", "F-1", "--", "F0+B", "F99999999999"})

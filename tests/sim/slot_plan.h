@@ -32,7 +32,7 @@ inline SlotPlan slot_plan(const plan::Schedule& schedule, double f, double b, do
       const bool forward = slot.kind == SlotKind::forward;
       const bool comes = forward ? s > 0 : s + 1 < schedule.num_stages;
       const bool goes = forward ? s + 1 < schedule.num_stages : s > 0;
-      Action message{.pass = forward ? Pass::forward : Pass::backward, .mb = slot.mb, .group = Axis::pp};
+      Action message{.pass = forward ? Pass::forward : Pass::backward, .mb = slot.mb};
       Action compute{.kind = forward ? ActionKind::forward : ActionKind::backward, .pass = message.pass,
                      .segment = Segment::mlp, .mb = slot.mb};
       if (comes) {

@@ -1,6 +1,5 @@
-#include <array>
-
 #include "plan/lowering/chunk_passes.h"
+#include "plan/lowering/message_lanes.h"
 
 namespace trireme::plan {
 
@@ -10,21 +9,15 @@ bool crosses(BufferKind kind) { return kind == BufferKind::boundary || kind == B
 
 class Transfers {
  public:
-  explicit Transfers(Draft& d) : d_(d) {
-    // The peer of each pass whose messages come on the pass's first lane: that of the first chunk which has one.
-    for (const bool forward : {true, false})
-      for (const int peer : forward ? d.previous_stage : d.next_stage)
-        if (first_peer_[forward] < 0 && peer != d.stage) first_peer_[forward] = peer;
-  }
+  explicit Transfers(const Draft& d) : d_(d), lanes_(d) {}
 
   Action receive(int buffer) const {
     Action message = of(buffer);
     const bool forward = message.pass == Pass::forward;
     message.kind = ActionKind::receive;
     message.peer_stage = (forward ? d_.previous_stage : d_.next_stage)[message.chunk];
-    const bool turned = message.peer_stage != first_peer_[forward];
-    message.lane = forward ? (turned ? Lane::turned_forward_receive : Lane::forward_receive)
-                           : (turned ? Lane::turned_backward_receive : Lane::backward_receive);
+    message.lane = lanes_.receive(message.pass, message.peer_stage);
+    message.group = message_group(message.peer_stage, d_.stage, !forward);
     message.allocates = {buffer};
     return message;
   }
@@ -40,8 +33,11 @@ class Transfers {
   Action send(int buffer, int target) const {
     Action message = of(buffer);
     message.kind = ActionKind::send;
+    // Receives are posted from the step's start on, so that a send waits for none but those before it: one lane will
+    // do.
     message.lane = message.pass == Pass::forward ? Lane::forward_send : Lane::backward_send;
     message.peer_stage = target;
+    message.group = message_group(d_.stage, target, message.pass == Pass::backward);
     message.reads = message.frees = {buffer};
     return message;
   }
@@ -49,12 +45,11 @@ class Transfers {
  private:
   Action of(int buffer) const {
     const Buffer& b = d_.buffers[buffer];
-    return {.pass = b.kind == BufferKind::boundary ? Pass::forward : Pass::backward, .mb = b.mb, .chunk = b.chunk,
-            .group = Axis::pp};
+    return {.pass = b.kind == BufferKind::boundary ? Pass::forward : Pass::backward, .mb = b.mb, .chunk = b.chunk};
   }
 
-  Draft& d_;
-  std::array<int, 2> first_peer_{-1, -1};  // backward, forward
+  const Draft& d_;
+  const MessageLanes lanes_;
 };
 
 }  // namespace

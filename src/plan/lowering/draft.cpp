@@ -1,22 +1,14 @@
 #include "plan/lowering/draft.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/errors.h"
 
 namespace trireme::plan {
 
 int Draft::add_buffer(Buffer buffer) {
-  const int index = static_cast<int>(buffers.size());
   buffers.push_back(buffer);
-  first_of_key.try_emplace(key_of(buffer), index);
-  return index;
-}
-
-int Draft::find_buffer(const Buffer& buffer) const {
-  const auto at = first_of_key.find(key_of(buffer));
-  return at == first_of_key.end() ? -1 : at->second;
+  return static_cast<int>(buffers.size()) - 1;
 }
 
 DraftAction Draft::make(Action action, int slot) {
@@ -50,16 +42,17 @@ std::vector<Place> places(const model::ModelSpec& model, const Chunk& chunk) {
 StagePlan finish(Draft draft) {
   StagePlan out{.chunks = std::move(draft.chunks), .buffers = std::move(draft.buffers),
                 .buckets = std::move(draft.buckets)};
-  std::map<int, int> number;  // draft id -> place
-  for (const DraftAction& a : draft.actions) {
-    const int place = static_cast<int>(number.size());
-    number[a.action.id] = place;
-  }
+  std::vector<int> number(static_cast<std::size_t>(draft.next_id), -1);  // by draft id: place
+  for (std::size_t i = 0; i < draft.actions.size(); ++i) number[draft.actions[i].action.id] = static_cast<int>(i);
   std::vector<int> filled_by(out.buffers.size(), -1);
+  out.actions.reserve(draft.actions.size());
   for (DraftAction& a : draft.actions) {
     Action action = std::move(a.action);
     action.id = number.at(action.id);
-    for (int& wait : action.waits) wait = number.at(wait);
+    for (int& wait : action.waits) {
+      wait = number.at(wait);
+      TRIREME_CHECK(wait >= 0, "{} waits for an action that was dropped", describe(action));
+    }
     for (int buffer : action.reads)
       if (filled_by[buffer] >= 0 && out.actions[filled_by[buffer]].lane != action.lane)
         action.waits.push_back(filled_by[buffer]);

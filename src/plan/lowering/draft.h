@@ -2,7 +2,6 @@
 // unique but not yet places in the list; `finish` numbers them and derives the waits that follow from buffers.
 #pragma once
 #include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,6 +18,7 @@ struct Draft {
   int stage = 0;
   int num_stages = 1;
   int num_slots = 0;
+  std::vector<Slot> row;  // at the grain of a segment: the slots, without no-ops
   bool forward_only = false;
   std::vector<Chunk> chunks;
   std::vector<int> previous_stage;  // by chunk: that of the piece before it (its own: no message); -1: none
@@ -28,14 +28,8 @@ struct Draft {
   std::vector<DraftAction> actions;
   int next_id = 0;
 
-  int add_buffer(Buffer buffer);                 // its index
-  int find_buffer(const Buffer& buffer) const;   // the first such; -1 where there is none
-  DraftAction make(Action action, int slot);     // with a fresh id
-
-  // add_buffer's and find_buffer's: by all of a buffer's fields, since a stage has hundreds of thousands of them.
-  using BufferKey = std::tuple<BufferKind, Segment, bool, bool, int, int, int>;
-  static BufferKey key_of(const Buffer& b) { return {b.kind, b.segment, b.message, b.to_shared, b.mb, b.chunk, b.layer}; }
-  std::map<BufferKey, int> first_of_key;
+  int add_buffer(Buffer buffer);              // its index
+  DraftAction make(Action action, int slot);  // with a fresh id
 };
 
 // The stage and chunk that hold the pieces before and after each of a stage's chunks; {-1, -1}: there is none.
@@ -51,13 +45,6 @@ struct Place {
 };
 std::vector<Place> places(const model::ModelSpec& model, const Chunk& chunk);
 
-// Pass 1: a stage's row of the grid to compute actions over segments, with their buffers. `chunks`: of the stage, by chunk.
-Draft expand_segments(const model::ModelSpec& model, const Schedule& schedule, const std::vector<Chunk>& chunks,
-                      int stage);
-// Pass 2: all-to-alls around the experts where they are spread over ep > 1 ranks.
-Draft add_expert_transfers(Draft draft, int ep);
-// Pass 3: boundaries and gradients between stages. A receive is posted while the slot before its own runs.
-Draft add_pipeline_transfers(Draft draft);
 // Elements that one rank of a stage holds, by the segment whose backward makes their gradient. Of the whole model, listed
 // once for all stages.
 struct PartElements {
@@ -65,8 +52,19 @@ struct PartElements {
 };
 using ElementsByPart = std::map<std::pair<int, Segment>, PartElements>;  // (layer, segment)
 ElementsByPart elements_by_part(const model::ModelSpec& model, const Mesh& mesh);
-// Pass 4: gradient buckets, filled in the order in which the last micro-batch's backward completes them, each reduced as
-// soon as it is full.
+
+// Pass 1: a stage's row of the grid to compute actions over segments, with their buffers. `chunks`: of the stage, by
+// chunk. A split backward's input half makes the gradient of the segment's input, and leaves what the weight half
+// needs; a segment without weights has no weight half. Joined slots stand one after the other (Draft::row says which
+// are).
+Draft expand_segments(const model::ModelSpec& model, const ElementsByPart& elements, const Schedule& schedule,
+                      const std::vector<Chunk>& chunks, int stage);
+// Pass 2: all-to-alls around the experts where they are spread over ep > 1 ranks.
+Draft add_expert_transfers(Draft draft, int ep);
+// Pass 3: boundaries and gradients between stages. A receive is posted while the slot before its own runs, or the pair.
+Draft add_pipeline_transfers(Draft draft);
+// Pass 4: gradient buckets, filled in the order in which the last backwards (or weight gradients) complete them, each
+// reduced as soon as it is full.
 Draft add_gradient_reduction(Draft draft, const model::ModelSpec& model, const ElementsByPart& elements, const Mesh& mesh,
                              double bucket_bytes, int bytes_per_element);
 // Pass 5: the token count before the first use of it, and norm, metrics and optimizer after all reductions.

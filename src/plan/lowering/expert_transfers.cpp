@@ -8,11 +8,12 @@ Draft add_expert_transfers(Draft d, int ep) {
   if (ep == 1) return d;
   std::vector<DraftAction> before = std::move(d.actions);
   d.actions.clear();
+  d.actions.reserve(before.size() * 2);
   for (DraftAction& at : before) {
     Action& a = at.action;
     // Forward: experts read what dispatch brings, combine reads what comes back. Backward: the transposes, in reverse.
     const bool forward = a.kind == ActionKind::forward;
-    const bool backward = a.kind == ActionKind::backward;
+    const bool backward = a.kind == ActionKind::backward || a.kind == ActionKind::input_gradient;
     Segment exchange = Segment::none;
     if (a.segment == Segment::experts && forward) exchange = Segment::dispatch;
     if (a.segment == Segment::combine && forward) exchange = Segment::combine;

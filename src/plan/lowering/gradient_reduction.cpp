@@ -30,11 +30,14 @@ Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Eleme
   const bool last = std::any_of(d.chunks.begin(), d.chunks.end(), [](const Chunk& c) { return c.head; });
   const bool both_ends = first && last;
 
-  // The backward that completes each part's gradient, in the order of the list.
+  // The backward, or weight half of one, that completes each part's gradient, in the order of the list.
   std::map<std::pair<int, Segment>, std::size_t> last_backward;
-  for (std::size_t i = 0; i < d.actions.size(); ++i) {
-    const Action& a = d.actions[i].action;
-    if (a.kind == ActionKind::backward) last_backward[{a.layer, a.segment}] = i;
+  for (std::size_t i = 0; i < d.actions.size(); ++i)
+    if (const Action& a = d.actions[i].action; adds_gradients(a.kind)) last_backward[{a.layer, a.segment}] = i;
+  // A tied pair on one stage is one parameter, which the later of the two completes.
+  if (model.tied_embeddings && both_ends) {
+    std::size_t& embed = last_backward[{-1, Segment::embed}];
+    embed = std::max(embed, last_backward[{-1, Segment::head}]);
   }
   std::vector<std::pair<std::size_t, BucketPart>> complete;
   for (const auto& [part, at] : last_backward) complete.push_back({at, {part.first, part.second}});
@@ -51,7 +54,7 @@ Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Eleme
       const auto found = elements.find({part.layer, part.segment});
       if (found == elements.end()) continue;
       double n = expert ? found->second.expert : found->second.dense;
-      // A tied pair on one stage is one parameter, whose gradient the embedding's backward completes.
+      // Counted with the embedding.
       if (!expert && model.tied_embeddings && both_ends && part.segment == Segment::head)
         n -= static_cast<double>(model::table_parameters(model));
       if (n <= 0) continue;
@@ -80,6 +83,7 @@ Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Eleme
   }
   std::vector<DraftAction> before = std::move(d.actions);
   d.actions.clear();
+  d.actions.reserve(before.size() + closed.size() + 8);  // and the step's ends
   for (std::size_t i = 0; i < before.size(); ++i) {
     d.actions.push_back(std::move(before[i]));
     for (auto [at, end] = insert_after.equal_range(i); at != end; ++at) d.actions.push_back(at->second);
@@ -89,8 +93,7 @@ Draft add_gradient_reduction(Draft d, const model::ModelSpec& model, const Eleme
   if (model.tied_embeddings && d.num_stages > 1 && first != last) {
     Action sum{.kind = ActionKind::reduce_embedding, .pass = Pass::backward, .lane = Lane::dp, .group = embedding_group};
     for (const DraftAction& a : d.actions)
-      if (a.action.kind == ActionKind::backward &&
-          (a.action.segment == Segment::embed || a.action.segment == Segment::head))
+      if (adds_gradients(a.action.kind) && (a.action.segment == Segment::embed || a.action.segment == Segment::head))
         sum.waits = {a.action.id};
     d.actions.push_back(d.make(std::move(sum), d.num_slots));
   }

@@ -3,10 +3,9 @@
 #include "base/units.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/exchange_pattern.h"
+#include "plan/layout_schedule.h"
 #include "plan/lowering/draft.h"
 #include "plan/pieces.h"
-#include "plan/pipeline/generators.h"
-#include "plan/pipeline/gpipe.h"
 
 namespace trireme::plan {
 
@@ -17,8 +16,10 @@ bool is_nothing(const Chunk& c) { return c.num_layers == 0 && !c.embed && !c.hea
 std::vector<std::vector<Chunk>> chunks_of_stages(const Schedule& schedule, const std::vector<Chunk>& pieces) {
   std::vector<std::vector<Chunk>> out(schedule.num_stages);
   for (int stage = 0; stage < schedule.num_stages; ++stage)
-    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk)
-      out[stage].push_back(pieces.at(piece_of(schedule, stage, chunk)));
+    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+      const int piece = piece_of(schedule, stage, chunk);
+      out[stage].push_back(piece < 0 ? Chunk{} : pieces.at(piece));
+    }
   return out;
 }
 
@@ -43,7 +44,7 @@ Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
   plan.schedule = without_pieces_of_nothing(std::move(plan.schedule), pieces);
   const ElementsByPart elements = plan.schedule.forward_only ? ElementsByPart() : elements_by_part(run.model, mesh);
   for (int stage = 0; stage < mesh.pp; ++stage) {
-    Draft d = expand_segments(run.model, plan.schedule, chunks[stage], stage);
+    Draft d = expand_segments(run.model, elements, plan.schedule, chunks[stage], stage);
     d = add_expert_transfers(std::move(d), run.model.num_moe_layers() > 0 ? mesh.ep : 1);
     d = add_pipeline_transfers(std::move(d));
     d = add_gradient_reduction(std::move(d), run.model, elements, mesh, run.layout.bucket_MiB * MiB,
@@ -57,17 +58,11 @@ Plan lower(const RunSpec& run, const Mesh& mesh, Schedule schedule) {
 }  // namespace
 
 Plan make_training_plan(const RunSpec& run, const Mesh& mesh) {
-  const LayoutSpec& l = run.layout;
-  const int micro_batches = static_cast<int>(run.batch.num_micro_batches(mesh.dp));
-  return lower(run, mesh, make_schedule(l.schedule, {.num_stages = mesh.pp, .num_micro_batches = micro_batches,
-                                                     .num_chunks = chunks_a_stage(l.schedule, l.virtual_stages),
-                                                     .micro_batch_group = l.micro_batch_group}));
+  return lower(run, mesh, layout_schedule(run.layout, mesh.pp, static_cast<int>(run.batch.num_micro_batches(mesh.dp))));
 }
 
 Plan make_evaluation_plan(const RunSpec& run, const Mesh& mesh, int num_micro_batches) {
-  const LayoutSpec& l = run.layout;
-  return lower(run, mesh, forward_only(mesh.pp, num_micro_batches, chunks_a_stage(l.schedule, l.virtual_stages),
-                                       stage_map(l.schedule, mesh.pp)));
+  return lower(run, mesh, evaluation_schedule(run.layout, mesh.pp, num_micro_batches));
 }
 
 }  // namespace trireme::plan

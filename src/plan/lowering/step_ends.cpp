@@ -23,7 +23,8 @@ Draft add_step_ends(Draft d, const model::ModelSpec& model, const Mesh& mesh) {
   bool seen = false;
   for (DraftAction& at : d.actions) {
     Action& a = at.action;
-    const bool needs = a.kind == ActionKind::backward || (a.kind == ActionKind::forward && a.segment == Segment::head) ||
+    const bool needs = a.kind == ActionKind::backward || a.kind == ActionKind::input_gradient ||
+                       (a.kind == ActionKind::forward && a.segment == Segment::head) ||
                        std::any_of(a.frees.begin(), a.frees.end(), is_batch);
     if (!needs || a.lane != Lane::compute || seen) continue;
     a.waits.push_back(counted_id);

@@ -15,10 +15,12 @@ namespace trireme::plan {
 using model::Pass;
 using model::Segment;
 
-// Lanes of a rank. Each is one thread (CPU) or one stream (accelerators). A pipeline direction has a lane for sending and
-// one for receiving: a receive may be posted early, and must not stand before a send that the next stage waits for.
-// Messages between stages are rendezvous; with these lanes no order of a valid schedule can deadlock, since a receive
-// waits only for its own stage's compute, and compute waits for receives but never for sends.
+// Lanes of a rank. Each is one thread (CPU) or one stream (accelerators). A pipeline direction has a lane for sending
+// and one for receiving: a receive may be posted early, and must not stand before a send that the next stage waits for.
+// Messages between stages are rendezvous; where a lane has one peer no order of a valid schedule can deadlock, since a
+// receive waits only for its own stage's compute, and compute waits for receives but never for sends. A stage with more
+// than two peers in a pass, which only a schedule from a file can have, shares the turned lanes among them:
+// plan::problems executes the order and names what would wait for itself.
 enum class Lane {
   compute,
   forward_send,      // activations to the next stage
@@ -28,15 +30,18 @@ enum class Lane {
   ep,                // dispatch and combine
   dp,                // gradient reductions, token counts, metrics
   copy,              // host copies
-  // Of plans at the grain of a chunk alone. On a V's way back the piece before comes from the other neighbour: with a lane
-  // of its own no message waits behind one that its own sender needs first. A host's link works both ways at a time.
+  // On a V's way back the piece before comes from the other neighbour: with a lane of its own no message waits behind
+  // one that its own sender needs first.
   turned_forward_receive,
   turned_backward_receive,
-  copy_in,           // from host memory; `copy` then is the way out
+  copy_in,  // of plans at the grain of a chunk: from host memory; `copy` then is the way out
+  // Of plans at the grain of a segment, whose receives are posted late, the same for what is sent.
+  turned_forward_send,
+  turned_backward_send,
 };
 TRIREME_JSON(Lane)
 const char* name_of(Lane lane);
-inline constexpr int num_lanes = 11;
+inline constexpr int num_lanes = 13;
 
 enum class ActionKind {
   load_batch,      // compute: a micro-batch's tokens; all of a step at its start, since the count needs them
@@ -62,6 +67,9 @@ enum class ActionKind {
 };
 TRIREME_JSON(ActionKind)
 const char* name_of(ActionKind kind);
+constexpr bool adds_gradients(ActionKind kind) {  // to those of weights
+  return kind == ActionKind::backward || kind == ActionKind::weight_gradient || kind == ActionKind::pair;
+}
 
 // What a buffer holds, for one micro-batch at one place in the stage.
 enum class BufferKind {

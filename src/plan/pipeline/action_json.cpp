@@ -14,7 +14,9 @@ TRIREME_DEFINE_ENUM_JSON(Lane, {{Lane::compute, "compute"},
                                 {Lane::copy, "copy"},
                                 {Lane::turned_forward_receive, "turned_forward_receive"},
                                 {Lane::turned_backward_receive, "turned_backward_receive"},
-                                {Lane::copy_in, "copy_in"}})
+                                {Lane::copy_in, "copy_in"},
+                                {Lane::turned_forward_send, "turned_forward_send"},
+                                {Lane::turned_backward_send, "turned_backward_send"}})
 TRIREME_DEFINE_ENUM_JSON(ActionKind, {{ActionKind::load_batch, "load_batch"},
                                       {ActionKind::count_tokens, "count_tokens"},
                                       {ActionKind::forward, "forward"},

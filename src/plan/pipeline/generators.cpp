@@ -29,14 +29,16 @@ struct Entry {
 
 const char* const several_chunks = "the runtime holds one chunk of the model on a stage";
 const char* const split = "the runtime computes input and weight gradients together";
+const char* const joined = "the runtime doesn't overlap a forward with a backward";
 
 // The one list of names.
 const std::array<Entry, 7> entries{{
-    {"gpipe", 1, false, PieceMap::round, [](const ScheduleOptions& o) { return gpipe(o.num_stages, o.num_micro_batches); }, ""},
-    {"1f1b", 1, false, PieceMap::round, [](const ScheduleOptions& o) { return one_f_one_b(o.num_stages, o.num_micro_batches); },
-     ""},
+    {"gpipe", 1, false, PieceMap::round,
+     [](const ScheduleOptions& o) { return gpipe(o.num_stages, o.num_micro_batches); }, ""},
+    {"1f1b", 1, false, PieceMap::round,
+     [](const ScheduleOptions& o) { return one_f_one_b(o.num_stages, o.num_micro_batches); }, ""},
     {"interleaved_1f1b", 2, true, PieceMap::round, interleaved_1f1b, several_chunks},
-    {"merged_1f1b", 1, true, PieceMap::round, merged_1f1b, "the runtime doesn't overlap a forward with a backward"},
+    {"merged_1f1b", 1, true, PieceMap::round, merged_1f1b, joined},
     {"zero_bubble_h1", 1, false, PieceMap::round, zero_bubble_h1, split},
     {"zero_bubble_v", 2, false, PieceMap::v, zero_bubble_v, split},
     {"dualpipe_v", 2, false, PieceMap::v,
@@ -71,8 +73,24 @@ PieceMap piece_map(const std::string& name) {
   return entry(name).map;
 }
 
+bool can_have_chunks(const std::string& name, int virtual_stages) {
+  return entry(name).any_chunks || virtual_stages <= 1 || virtual_stages == entry(name).chunks;
+}
+
 std::string why_not_runnable(const std::string& name) {
-  return entry(name).not_runnable;
+  const Entry& e = entry(name);
+  return all_are_executed ? "" : e.not_runnable;
+}
+
+std::string why_not_runnable(const Schedule& s) {
+  if (all_are_executed) return "";
+  if (s.num_chunks > 1) return several_chunks;
+  for (const auto& row : s.rows)
+    for (const Slot& slot : row) {
+      if (slot.kind == SlotKind::input_gradient) return split;
+      if (slot.joined) return joined;
+    }
+  return "";
 }
 
 Schedule make_schedule(const std::string& name, const ScheduleOptions& options) {

@@ -30,6 +30,8 @@ std::vector<std::string> schedule_names();
 // The chunks that a stage has in a schedule of this name when `virtual_stages` are asked for; 0 or 1: what it has by
 // itself, 1 or 2.
 int chunks_a_stage(const std::string& name, int virtual_stages = 0);
+// Whether it has so many where they are asked for.
+bool can_have_chunks(const std::string& name, int virtual_stages);
 PieceMap piece_map(const std::string& name);
 // Schedule::pieces of a schedule of this name.
 std::vector<std::vector<int>> stage_map(const std::string& name, int num_stages);
@@ -39,7 +41,11 @@ std::vector<std::vector<int>> stage_map(const std::string& name, int num_stages)
 Schedule make_schedule(const std::string& name, const ScheduleOptions& options);
 Schedule make_schedule(const std::string& name, int num_stages, int num_micro_batches);
 
-// Empty where the runtime executes schedules of this name, else why not.
+// Whether the runtime executes all of them. Until it does, `trireme train` takes what why_not_runnable says nothing
+// about.
+inline constexpr bool all_are_executed = false;
+// Empty where the runtime executes schedules of this name, or this schedule, else why not.
 std::string why_not_runnable(const std::string& name);
+std::string why_not_runnable(const Schedule& schedule);
 
 }  // namespace trireme::plan

@@ -48,10 +48,26 @@ std::string to_text(const Schedule& schedule);
 std::string to_text(const Slot& slot);
 Schedule parse_schedule(const std::string& text);  // ConfigError with the line
 
+// A schedule as a file has it: where each stage's row stands.
+struct ScheduleText {
+  Schedule schedule;
+  std::vector<int> lines;  // by stage, from 1
+};
+ScheduleText parse_schedule_text(const std::string& text);  // as parse_schedule
+
 // Empty when right; else what is wrong, one line each: a slot missing or twice, a backward before its forward, a
 // weight gradient before its input gradient, slots joined that can't be, pieces that are not a model, rows that wait
 // for one another (the grid is executed with unlimited buffers: a row that can't go on names its slot).
 std::vector<std::string> problems(const Schedule& schedule);
+
+struct ScheduleProblem {
+  int stage = -1;    // whose row is wrong; -1: the whole
+  std::string text;  // names the stage
+};
+std::vector<ScheduleProblem> located_problems(const Schedule& schedule);  // the same
+// Messages between two stages that are not taken in the order in which they are sent: no lane could receive them. Of a
+// schedule without problems.
+std::vector<ScheduleProblem> crossed_messages(const Schedule& schedule);
 
 // Which piece of the model a stage's chunk is; -1: empty.
 int piece_of(const Schedule& schedule, int stage, int chunk);

@@ -18,29 +18,30 @@ struct Seen {
   int forward = 0, backward = 0, input = 0, weight = 0;
 };
 
-void check_pieces(const Schedule& s, std::vector<std::string>& out) {
+void check_pieces(const Schedule& s, std::vector<ScheduleProblem>& out) {
   if (s.pieces.empty()) return;
   const int total = num_pieces(s);
   std::vector<int> holders(total, 0);
   for (int stage = 0; stage < s.num_stages; ++stage) {
     if (static_cast<int>(s.pieces[stage].size()) != s.num_chunks) {
-      out.push_back(fmt::format("stage {}: pieces of {} chunks, of {}", stage, s.pieces[stage].size(), s.num_chunks));
+      out.push_back(
+          {stage, fmt::format("stage {}: pieces of {} chunks, of {}", stage, s.pieces[stage].size(), s.num_chunks)});
       return;
     }
     for (int piece : s.pieces[stage])
       if (piece >= total)
-        out.push_back(fmt::format("stage {}: piece {} of a model of {} pieces", stage, piece, total));
+        out.push_back({stage, fmt::format("stage {}: piece {} of a model of {} pieces", stage, piece, total)});
       else if (piece >= 0 && ++holders[piece] > 1)
-        out.push_back(fmt::format("stage {}: piece {} is held twice", stage, piece));
+        out.push_back({stage, fmt::format("stage {}: piece {} is held twice", stage, piece)});
   }
-  if (total == 0) out.push_back("all chunks are empty");
+  if (total == 0) out.push_back({-1, "all chunks are empty"});
 }
 
-void check_pair(const Schedule& s, int stage, std::size_t i, std::vector<std::string>& out) {
+void check_pair(const Schedule& s, int stage, std::size_t i, std::vector<ScheduleProblem>& out) {
   const auto& row = s.rows[stage];
   const auto word = [&](std::size_t at) { return to_text(row[at]); };
   if (i + 1 == row.size()) {
-    out.push_back(fmt::format("stage {}: {} is joined with nothing", stage, word(i)));
+    out.push_back({stage, fmt::format("stage {}: {} is joined with nothing", stage, word(i))});
     return;
   }
   const auto is_backward = [](SlotKind kind) { return kind == SlotKind::backward || kind == SlotKind::input_gradient; };
@@ -49,12 +50,13 @@ void check_pair(const Schedule& s, int stage, std::size_t i, std::vector<std::st
       (a.kind == SlotKind::forward && is_backward(b.kind)) || (b.kind == SlotKind::forward && is_backward(a.kind));
   if (!kinds || b.joined)
     out.push_back(
-        fmt::format("stage {}: {}+{} can't be joined; one F and one B or I can", stage, word(i), word(i + 1)));
+        {stage, fmt::format("stage {}: {}+{} can't be joined; one F and one B or I can", stage, word(i), word(i + 1))});
   else if (a.mb == b.mb && a.chunk == b.chunk)
-    out.push_back(fmt::format("stage {}: {}+{} joins a forward with its own backward", stage, word(i), word(i + 1)));
+    out.push_back(
+        {stage, fmt::format("stage {}: {}+{} joins a forward with its own backward", stage, word(i), word(i + 1))});
 }
 
-void check_row(const Schedule& s, int stage, std::vector<std::string>& out) {
+void check_row(const Schedule& s, int stage, std::vector<ScheduleProblem>& out) {
   const auto& row = s.rows[stage];
   std::vector<Seen> seen(static_cast<std::size_t>(s.num_micro_batches) * s.num_chunks);
   for (std::size_t i = 0; i < row.size(); ++i) {
@@ -62,12 +64,12 @@ void check_row(const Schedule& s, int stage, std::vector<std::string>& out) {
     if (slot.joined) check_pair(s, stage, i, out);
     if (slot.kind == SlotKind::no_op) continue;
     if (slot.mb < 0 || slot.mb >= s.num_micro_batches || slot.chunk < 0 || slot.chunk >= s.num_chunks) {
-      out.push_back(fmt::format("stage {}: {} is outside {} micro-batches and {} chunks", stage, to_text(slot),
-                                s.num_micro_batches, s.num_chunks));
+      out.push_back({stage, fmt::format("stage {}: {} is outside {} micro-batches and {} chunks", stage, to_text(slot),
+                                        s.num_micro_batches, s.num_chunks)});
       continue;
     }
     if (piece_of(s, stage, slot.chunk) < 0)
-      out.push_back(fmt::format("stage {}: {} is of a chunk that is empty", stage, to_text(slot)));
+      out.push_back({stage, fmt::format("stage {}: {} is of a chunk that is empty", stage, to_text(slot))});
     Seen& x = seen[static_cast<std::size_t>(slot.mb) * s.num_chunks + slot.chunk];
     switch (slot.kind) {
       case SlotKind::forward:
@@ -86,11 +88,11 @@ void check_row(const Schedule& s, int stage, std::vector<std::string>& out) {
         break;
     }
     if (slot.kind != SlotKind::forward && x.forward == 0)
-      out.push_back(fmt::format("stage {}: {} comes before its forward", stage, to_text(slot)));
+      out.push_back({stage, fmt::format("stage {}: {} comes before its forward", stage, to_text(slot))});
     if (slot.kind == SlotKind::weight_gradient && x.input == 0)
-      out.push_back(fmt::format("stage {}: {} comes before its input gradient", stage, to_text(slot)));
+      out.push_back({stage, fmt::format("stage {}: {} comes before its input gradient", stage, to_text(slot))});
     if (slot.kind != SlotKind::forward && s.forward_only)
-      out.push_back(fmt::format("stage {}: {} in a forward-only schedule", stage, to_text(slot)));
+      out.push_back({stage, fmt::format("stage {}: {} in a forward-only schedule", stage, to_text(slot))});
   }
   for (int mb = 0; mb < s.num_micro_batches; ++mb)
     for (int chunk = 0; chunk < s.num_chunks; ++chunk) {
@@ -101,14 +103,15 @@ void check_row(const Schedule& s, int stage, std::vector<std::string>& out) {
                                             (x.backward == 0 && x.input == 1 && x.weight == 1));
       if (!whole)
         out.push_back(
-            fmt::format("stage {}: micro-batch {} chunk {} has {} F, {} B, {} I, {} W; one F and one B (or one I and "
-                        "one W) are due",
-                        stage, mb, chunk, x.forward, x.backward, x.input, x.weight));
+            {stage,
+             fmt::format("stage {}: micro-batch {} chunk {} has {} F, {} B, {} I, {} W; one F and one B (or one I and "
+                         "one W) are due",
+                         stage, mb, chunk, x.forward, x.backward, x.input, x.weight)});
     }
 }
 
 // Executes the grid: a slot runs when what it needs from the neighbouring piece is done, joined ones when both can.
-void check_progress(const Schedule& s, std::vector<std::string>& out) {
+void check_progress(const Schedule& s, std::vector<ScheduleProblem>& out) {
   const int pieces = num_pieces(s);
   const auto at_mb = [&](int piece, int mb) { return static_cast<std::size_t>(piece) * s.num_micro_batches + mb; };
   std::vector<std::uint8_t> forwards(at_mb(pieces, 0)), backwards(at_mb(pieces, 0));
@@ -139,25 +142,32 @@ void check_progress(const Schedule& s, std::vector<std::string>& out) {
   }
   for (int stage = 0; stage < s.num_stages; ++stage)
     if (at[stage] < s.rows[stage].size())
-      out.push_back(fmt::format("stage {} can't go on at slot {} ({}): what it needs is never made", stage, at[stage],
-                                to_text(s.rows[stage][at[stage]])));
+      out.push_back({stage, fmt::format("stage {} can't go on at slot {} ({}): what it needs is never made", stage,
+                                        at[stage], to_text(s.rows[stage][at[stage]]))});
 }
 
 }  // namespace
 
-std::vector<std::string> problems(const Schedule& s) {
+std::vector<ScheduleProblem> located_problems(const Schedule& s) {
   if (s.num_stages < 1 || s.num_micro_batches < 1 || s.num_chunks < 1 ||
       static_cast<int>(s.rows.size()) != s.num_stages ||
       (!s.pieces.empty() && static_cast<int>(s.pieces.size()) != s.num_stages))
-    return {fmt::format("{} rows for {} stages", s.rows.size(), s.num_stages)};
+    return {{-1, fmt::format("{} rows for {} stages", s.rows.size(), s.num_stages)}};
   if (std::int64_t{s.num_micro_batches} * s.num_chunks > most_slots || std::int64_t{s.num_stages} * s.num_chunks > most_slots)
-    return {fmt::format("{} stages of {} chunks and {} micro-batches: a grid has at most {} slots of a kind in a row", s.num_stages,
-                        s.num_chunks, s.num_micro_batches, most_slots)};
-  std::vector<std::string> out;
+    return {
+        {-1, fmt::format("{} stages of {} chunks and {} micro-batches: a grid has at most {} slots of a kind in a row",
+                         s.num_stages, s.num_chunks, s.num_micro_batches, most_slots)}};
+  std::vector<ScheduleProblem> out;
   check_pieces(s, out);
   if (!out.empty()) return out;
   for (int stage = 0; stage < s.num_stages; ++stage) check_row(s, stage, out);
   if (out.empty()) check_progress(s, out);
+  return out;
+}
+
+std::vector<std::string> problems(const Schedule& s) {
+  std::vector<std::string> out;
+  for (ScheduleProblem& problem : located_problems(s)) out.push_back(std::move(problem.text));
   return out;
 }
 

@@ -35,7 +35,7 @@ bool read_slot(const char*& at, const char* end, Slot& slot) {
   return at == end || *at != '.' || read_number(++at, end, slot.chunk);
 }
 
-void read_word(const std::string& word, int line, std::vector<Slot>& row) {
+void read_word(const std::string& word, int line, std::size_t stage, std::vector<Slot>& row) {
   const char* at = word.data();
   const char* end = at + word.size();
   bool good = true;
@@ -47,7 +47,10 @@ void read_word(const std::string& word, int line, std::vector<Slot>& row) {
     row.push_back(slot);
   } while (good && row.back().joined);
   if (!good || at != end)
-    bad(line, word, "a slot such as F0, B3, I2 or W2.1 (kind, micro-batch, chunk), two as F3.1+B2, or -");
+    bad(line, word,
+        fmt::format("in the row of stage {}: must be a slot such as F0, B3, I2 or W2.1 (kind, micro-batch, chunk), "
+                    "two as F3.1+B2, or -",
+                    stage));
 }
 
 // "(0 7)", "(3 -)": the pieces of a stage's chunks.
@@ -99,9 +102,14 @@ std::string to_text(const Schedule& s) {
 }
 
 Schedule parse_schedule(const std::string& source) {
+  return parse_schedule_text(source).schedule;
+}
+
+ScheduleText parse_schedule_text(const std::string& source) {
   std::istringstream in(source);
   std::string line;
-  Schedule s;
+  ScheduleText out;
+  Schedule& s = out.schedule;
   int number = 0;
   bool headed = false;
   while (std::getline(in, line)) {
@@ -137,16 +145,17 @@ Schedule parse_schedule(const std::string& source) {
       s.pieces.push_back(read_pieces(line.substr(open + 1, close - open - 1), number));
     }
     s.rows.emplace_back();
+    out.lines.push_back(number);
     std::istringstream words(line.substr(bar + 1));
     std::string word;
-    while (words >> word) read_word(word, number, s.rows.back());
+    while (words >> word) read_word(word, number, s.rows.size() - 1, s.rows.back());
   }
   if (!headed || static_cast<int>(s.rows.size()) != s.num_stages)
     throw ConfigError({.key = "schedule",
                        .value = fmt::format("{} rows", s.rows.size()),
                        .allowed = fmt::format("a heading and {} rows", s.num_stages)});
   if (!s.pieces.empty()) s.pieces.resize(s.rows.size());
-  return s;
+  return out;
 }
 
 }  // namespace trireme::plan

@@ -41,6 +41,9 @@ nn::Hosted hosted_for_generation(const model::ModelSpec& model, const plan::Mesh
 LayoutDecoder::LayoutDecoder(nn::Model& part, const plan::Mesh& mesh, comm::Communicator& communicator, int rank,
                              std::int64_t slots, std::int64_t capacity)
     : model_(part), mesh_(mesh), communicator_(communicator), rank_(rank), leads_(mesh.ep_index(rank) == 0) {
+  std::vector<plan::GroupKind> forwards;
+  for (int stage = 0; stage + 1 < mesh.pp; ++stage) forwards.push_back(plan::message_group(stage, stage + 1, false));
+  communicator.connect(forwards);
   if (leads_) cache_ = nn::make_cache(part.spec(), part.hosted().layers, part.options(), slots, capacity);
 }
 
@@ -131,11 +134,13 @@ at::Tensor LayoutDecoder::stage(const nn::NewTokens& tokens, std::int64_t rows) 
   } else {
     b.x_TD = nn::fresh({rows, model_.spec().hidden},
                        at::TensorOptions().device(model_.options().device).dtype(model_.options().dtype));
-    comm::receive(communicator_.pipeline_forward(), b.x_TD, at - 1, 0, "hidden states of new tokens");
+    comm::receive(communicator_.group(plan::message_group(at - 1, at, false)), b.x_TD, 0, 0,
+                  "hidden states of new tokens");
   }
   for (int l = layers.first_layer; l < layers.first_layer + layers.num_layers; ++l) b = layer(l, std::move(b), tokens);
   if (!layers.head)
-    comm::send(communicator_.pipeline_forward(), b.x_TD.contiguous(), at + 1, 0, "hidden states of new tokens");
+    comm::send(communicator_.group(plan::message_group(at, at + 1, false)), b.x_TD.contiguous(), 1, 0,
+               "hidden states of new tokens");
   return b.x_TD;
 }
 

@@ -1,32 +1,34 @@
-#include "sim/rendezvous.h"
+#include "plan/rendezvous.h"
 
 #include <map>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "base/errors.h"
+#include "plan/match_stages.h"
 
-namespace trireme::sim {
-
-using plan::Action;
-using plan::ActionKind;
-using plan::GroupKind;
+namespace trireme::plan {
 
 namespace {
 
-bool crosses_stages(const GroupKind& kind) { return kind.axes.has(Axis::pp); }
+bool crosses_stages(const GroupKind& kind) {
+  return kind.axes.has(Axis::pp);
+}
 
 bool is_collective(ActionKind kind) {
-  return kind == ActionKind::count_tokens || kind == ActionKind::all_to_all || kind == ActionKind::reduce || kind == ActionKind::gather ||
-         kind == ActionKind::reduce_embedding || kind == ActionKind::reduce_metrics || kind == ActionKind::reduce_counts;
+  return kind == ActionKind::count_tokens || kind == ActionKind::all_to_all || kind == ActionKind::reduce ||
+         kind == ActionKind::gather || kind == ActionKind::reduce_embedding || kind == ActionKind::reduce_metrics ||
+         kind == ActionKind::reduce_counts;
 }
 
 }  // namespace
 
-Rendezvous match(const plan::Plan& plan) {
+std::string match_stages(const Plan& plan, Rendezvous& out) {
   const int num_stages = static_cast<int>(plan.stages.size());
-  Rendezvous out;
   out.set_of.resize(num_stages);
-  using Key = std::tuple<int, int, int, GroupKind>;  // from, to, pass of messages; of a collective -1, 0, 0 and its group
+  using Key =
+      std::tuple<int, int, int, GroupKind>;  // from, to, pass of messages; of a collective -1, 0, 0 and its group
   std::map<Key, std::vector<int>> sets_of_key;
   std::map<std::pair<Key, int>, std::size_t> next;  // by key and side (a send's 0, a receive's 1; a collective's stage)
   std::vector<std::size_t> wanted;
@@ -42,7 +44,7 @@ Rendezvous match(const plan::Plan& plan) {
         side = sends ? 0 : 1;
       } else if (is_collective(a.kind) && crosses_stages(a.group) && num_stages > 1) {
         key = {-1, 0, 0, a.group};
-        if (a.group != plan::embedding_group) members = num_stages;
+        if (a.group != embedding_group) members = num_stages;
       } else {
         continue;
       }
@@ -60,15 +62,23 @@ Rendezvous match(const plan::Plan& plan) {
   }
   for (std::size_t i = 0; i < out.sets.size(); ++i) {
     const Member first = out.sets[i].front();
-    TRIREME_CHECK(out.sets[i].size() == wanted[i], "stage {}: {} has {} of {} members", first.list,
-                  plan::describe(plan.stages[first.list].actions[first.action]), out.sets[i].size(), wanted[i]);
+    if (out.sets[i].size() != wanted[i])
+      return fmt::format("stage {}: {} has {} of {} members", first.list,
+                         describe(plan.stages[first.list].actions[first.action]), out.sets[i].size(), wanted[i]);
   }
+  return "";
+}
+
+Rendezvous match(const Plan& plan) {
+  Rendezvous out;
+  const std::string wrong = match_stages(plan, out);
+  TRIREME_CHECK(wrong.empty(), "{}", wrong);
   return out;
 }
 
-Rendezvous match_ranks(const plan::Plan& plan) {
+Rendezvous match_ranks(const Plan& plan) {
   const Rendezvous stages = match(plan);
-  const plan::Mesh& mesh = plan.mesh;
+  const Mesh& mesh = plan.mesh;
   Rendezvous out;
   for (int rank = 0; rank < mesh.world(); ++rank)
     out.set_of.emplace_back(plan.stages[mesh.pp_index(rank)].actions.size(), -1);
@@ -79,7 +89,7 @@ Rendezvous match_ranks(const plan::Plan& plan) {
   };
   for (const auto& set : stages.sets) {
     const Action& first = plan.stages[set.front().list].actions[set.front().action];
-    const bool whole_world = is_collective(first.kind) && first.group == plan::world_group;
+    const bool whole_world = is_collective(first.kind) && first.group == world_group;
     std::vector<Member> everyone;
     for (int place = 0; place < mesh.stage_ranks(); ++place) {
       std::vector<Member> members;
@@ -106,4 +116,4 @@ Rendezvous match_ranks(const plan::Plan& plan) {
   return out;
 }
 
-}  // namespace trireme::sim
+}  // namespace trireme::plan
