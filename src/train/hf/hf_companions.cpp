@@ -122,8 +122,8 @@ std::string write_companions(const fs::path& folder, const plan::RunSpec& run) {
 }
 
 void check_companions(const fs::path& folder) {
-  if (!fs::exists(folder)) return;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(folder, absent)) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file() || (name != config_file && !is_tokenizer_file(name)))
       throw ConfigError({.file = entry.path().string(),
