@@ -242,6 +242,41 @@ class UnderARun(Case):
             self.assertTrue(list((self.folder / f"long{ranks}" / "checkpoints").glob("step-*/index.json")))
 
 
+    def data_that_waits_for_more(self):
+        """`trireme data` with its outputs open, in the middle of its input."""
+        process = subprocess.Popen([TRIREME, "data", "/dev/stdin", "--out", "made/d", "--documents", "line"], cwd=self.folder, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+        self.addCleanup(kill_if_there, process.pid)
+        process.stdin.write("a line of text\n" * 10000)
+        process.stdin.flush()
+        end = time.monotonic() + 60
+        made = str(self.folder / "made") + "/"
+        while time.monotonic() < end:
+            opened = [os.readlink(fd) for fd in pathlib.Path(f"/proc/{process.pid}/fd").iterdir() if fd.is_symlink()]
+            if any(name.startswith(made) for name in opened):
+                return process
+            time.sleep(0.02)
+        self.fail("it opened no output")
+
+    def test_data_that_is_killed_leaves_no_file(self):
+        (self.folder / "probe").mkdir()
+        try:
+            os.close(os.open(self.folder / "probe", os.O_TMPFILE | os.O_WRONLY))
+        except OSError:
+            self.skipTest("this file system has no files without a name")
+        process = self.data_that_waits_for_more()
+        process.kill()
+        process.communicate(timeout=60)
+        self.assertEqual(os.listdir(self.folder / "made"), [])
+
+    def test_a_terminal_that_closes_stops_data(self):
+        process = self.data_that_waits_for_more()
+        process.send_signal(signal.SIGHUP)
+        _, told = process.communicate("one more line\n", timeout=60)
+        self.assertEqual(process.returncode, 3, told)
+        self.assertFalse((self.folder / "made").exists(), "the folder that it made is gone too")
+
+
 class Reports(Case):
     def test_costs_are_read_as_strictly_as_the_rest(self):
         costs = self.folder / "out" / "costs.json"
