@@ -83,7 +83,7 @@ fs::path resolved(const fs::path& path) {
 // Why nobody could make or write the folder, as the system says it.
 std::error_code refusal(const fs::path& folder) {
   std::error_code error;
-  fs::status(folder, error);
+  [[maybe_unused]] const fs::file_status status = fs::status(folder, error);
   if (error && error != std::errc::no_such_file_or_directory) return error;  // a name that is too long, a ring of links
   fs::path there = resolved(folder);
   while (there.has_relative_path() && !is_there(there)) there = there.parent_path();
