@@ -6,13 +6,13 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "search/validation/calibration.h"
 #include "search/validation/calibration_report.h"
 #include "trireme/commands.h"
+#include "trireme/named_outputs.h"
 #include "trireme/published_rows.h"
 
 namespace trireme::apps {
@@ -37,10 +37,21 @@ void refuse_without_times(const std::vector<search::PreparedRow>& rows, const st
                      .allowed = "none of its rows has a measured speed that can be predicted" + reason});
 }
 
+bool is_profile(const std::filesystem::path& file) {
+  try {
+    platform::load_stack_profile(file);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
 void calibrate_command(const Options& o, const Context& context) {
   const PublishedRows rows(context, o.rows, o.models);
   refuse_without_times(rows.prepared(), o.rows);
-  if (!o.out.empty()) check_writable(o.out);
+  std::vector<NamedInput> read = {{"--models", o.models}};
+  for (const std::string& file : o.rows) read.push_back({"ROWS", file});
+  check_outputs({{"--out", o.out, "a stack profile", is_profile}}, read);
   auto calibration = search::calibrate(
       rows.prepared(), {.leave_models_out = !o.no_models, .folds = o.folds, .progress = [](const std::string& text) {
                           spdlog::info("{}", text);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 #include "parallel/stage_context.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/hf_export.h"
@@ -82,7 +83,7 @@ void collect_companions(const fs::path& weights, const fs::path& into) {
 
 // The highest id of a tokenizer.json, and one; 0 where there is no such file.
 std::int64_t number_of_tokens(const fs::path& file) {
-  std::ifstream in(file);
+  std::ifstream in = open_regular(file);
   const auto json = nlohmann::json::parse(in, nullptr, false);
   std::int64_t highest = -1;
   const auto take = [&](const nlohmann::json& id) {

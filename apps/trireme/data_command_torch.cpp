@@ -72,6 +72,9 @@ void catch_signals() {
   action.sa_handler = request_stop;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
   for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+  // Of a terminal that closes. nohup has it ignored, and then it stays so.
+  struct sigaction before {};
+  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
 void check_given(const CLI::App& command, const Options& options) {

@@ -16,6 +16,7 @@
 #include "search/design/design.h"
 #include "trireme/commands.h"
 #include "trireme/layout_report.h"
+#include "trireme/named_outputs.h"
 #include "trireme/positive_number.h"
 
 namespace trireme::apps {
@@ -175,7 +176,7 @@ void design_command(const Options& o, const Context& context) {
     fail(o.flops > 0 ? "--flops" : "--params", fmt::format("{}", o.flops > 0 ? o.flops : o.total_B),
          "no architecture comes within the tolerance: try another --active, --layers, --hidden or a wider --tolerance");
   const ChosenQuestion chosen = choose_question(o.question, context, models.front());
-  if (!o.csv.empty()) check_writable(o.csv);
+  check_outputs({table_output("--csv", o.csv, "name")}, {{"--platform", o.question.platform}, {"--stack", o.question.stack}});
   using Clock = std::chrono::steady_clock;
   auto shown = Clock::now();
   const auto progress = [&shown](const search::DesignProgress& p) {

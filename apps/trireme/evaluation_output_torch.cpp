@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/number_words.h"
 #include "train/data/text_bytes.h"
 
 namespace trireme::apps {
@@ -46,8 +47,9 @@ nlohmann::ordered_json to_json(const Row& row) {
 
 std::string to_line(const Row& row, std::size_t width) {
   const auto bits = row.bits_per_byte();
-  return fmt::format("{:<{}}  {:>9.6f}  {:>11.6g}  {:>13}  {:>10}  {:>9}\n", row.name, width, row.loss(),
-                     std::exp(row.loss()), bits ? fmt::format("{:.6f}", *bits) : "unknown", row.tokens, row.sequences);
+  const double loss = without_nan_sign(row.loss());
+  return fmt::format("{:<{}}  {:>9.6f}  {:>11.6g}  {:>13}  {:>10}  {:>9}\n", row.name, width, loss, std::exp(loss),
+                     bits ? fmt::format("{:.6f}", without_nan_sign(*bits)) : "unknown", row.tokens, row.sequences);
 }
 
 }  // namespace

@@ -24,8 +24,6 @@ void show_progress(const search::Progress& p) {
 }
 
 void plan_question(const LayoutPlanOptions& o, const ChosenQuestion& chosen) {
-  for (const std::string& file : {o.csv, o.trace, o.html, o.out})
-    if (!file.empty()) check_writable(file);
   const search::SearchResult result = search::search_layouts(
       chosen.question, {.top = o.top, .threads = o.threads, .keep_all = !o.csv.empty(), .progress = show_progress});
   LayoutAnswer answer = make_answer(chosen, result);

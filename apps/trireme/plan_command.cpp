@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/json_text.h"
 #include "base/log.h"
@@ -21,6 +20,7 @@
 #include "trireme/commands.h"
 #include "trireme/found_run.h"
 #include "trireme/layout_plan.h"
+#include "trireme/named_outputs.h"
 #include "trireme/planned_run.h"
 #include "trireme/platform_choice.h"
 #include "trireme/positive_number.h"
@@ -77,11 +77,18 @@ DType compute_of(const plan::RunSpec& run) {
   return run.device.dtype == DType::float64 ? DType::float32 : run.device.dtype;
 }
 
+// `run`: empty of a model. What a platform or a stack is a name of is no file.
+void check_outputs_of(const Options& o, const plan::RunSpec& run) {
+  const LayoutPlanOptions& l = o.layout;
+  check_outputs({page_output("--html", l.html), trace_output("--trace", l.trace), table_output("--csv", l.csv, "feasible"),
+                 run_output("--out", l.out)},
+                {{"RUN", o.run}, {"--model", l.question.model}, {"--platform", l.question.platform}, {"--stack", l.question.stack},
+                 {"platform", run.platform}, {"model.file", run.model_origin}});
+}
+
 void plan_run(const plan::RunSpec& run, const Options& o, const Context& context) {
   refuse_options({{"--csv", !o.layout.csv.empty()}, {"--pareto", o.layout.pareto}}, "", "has a meaning only with --search");
   model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
-  for (const std::string& file : {o.layout.html, o.layout.trace})
-    if (!file.empty()) check_writable(file);
   for (const std::string& warning : plan::warnings(run)) spdlog::warn("{}", warning);
   for (const plan::RefusedKey& refused : plan::refused_keys(run.layout))
     spdlog::warn("trireme train does not run this yet: {} = {} {}", refused.key, refused.value, refused.wanted);
@@ -194,13 +201,17 @@ void plan_command(Options& o, const Context& context) {
     refuse_options({{"--search", o.search}, {"--show", !o.show.empty()}}, "",
                    "is for a run's file: --model searches by itself");
   o.layout.question.set = o.set;
-  if (of_model) return search_model(o, context);
+  if (of_model) {
+    check_outputs_of(o, {});
+    return search_model(o, context);
+  }
   if (std::string& platform = o.layout.question.platform; !platform.empty())
     platform = platform_file(platform, context).string();
   std::vector<std::string> of_run;
   for (const std::string& set : o.set)
     if (!o.search || !belongs_to_question(set)) of_run.push_back(set);
   const plan::RunSpec run = plan::load_run(o.run, of_run);
+  check_outputs_of(o, run);
   if (!o.search)
     refuse_options({{"--runnable", o.runnable}, {"--out", !o.layout.out.empty()}, {"--data", !o.data.empty()}}, run.file,
                    "needs --search, or --model in place of a run's file");

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/json_text.h"
 #include "base/log.h"
@@ -28,6 +27,7 @@
 #include "trireme/all_to_all_probe.h"
 #include "trireme/commands.h"
 #include "trireme/launch.h"
+#include "trireme/named_outputs.h"
 #include "trireme/positive_number.h"
 #include "trireme/rank_probe.h"
 
@@ -233,10 +233,20 @@ void check_patterns(const std::vector<std::string>& patterns) {
   }
 }
 
+bool is_platform(const std::filesystem::path& file) {
+  try {
+    platform::load_platform(file);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
 void probe_command(const Options& o, Context& context) {
   const comm::LaunchEnv env = find_place(context);
   const bool launched = comm::ranks_to_start(env, o.ranks, 1) == 0;
-  if (env.rank == 0) check_writable(o.out);  // measuring takes a minute, or more
+  // Measuring takes a minute, or more.
+  if (env.rank == 0) check_outputs({{"--out", o.out, "a platform file", is_platform}}, {{"--run", o.run}});
   if (!o.set.empty() && o.run.empty())
     throw ConfigError({.key = "--set", .value = o.set.front(), .allowed = "changes a run: name one with --run"});
   if (!launched) check_patterns(o.patterns);

@@ -20,6 +20,7 @@
 #include "plan/all_to_all/generators.h"
 #include "plan/exchange_pattern.h"
 #include "plan/run_files.h"
+#include "plan/run_folder.h"
 #include "train/checkpoint/check_start.h"
 #include "train/data/evaluation_data.h"
 #include "train/data/training_data.h"
@@ -171,7 +172,7 @@ void write_run_folder(const RankOptions& options, const Planned& planned, const 
                       .torch = TORCH_VERSION, .rank_hosts = hosts,
                       .environment = train::telling_variables(context.environment)});
   const std::filesystem::path companions = run.folder / train::companion_folder;
-  if (!resumed) std::filesystem::remove_all(companions);
+  if (!resumed) train::remove_companions(companions);
   if (!std::filesystem::exists(companions))
     if (const std::string note = train::write_companions(companions, run); !note.empty()) spdlog::info(note);
   write_file_atomically(run.folder / "run.toml", plan::to_toml(run));
@@ -243,11 +244,13 @@ int train_among(RankLife& life, const RankOptions& options, const Context& conte
 }  // namespace
 
 void check_before_launch(const RankOptions& options, int num_ranks) {
+  plan::check_run_folder(options.run);
   model::refuse_untrainable(options.run.model, options.run.file);
   plan::resolve_mesh(options.run, num_ranks);
   const auto data = train::open_training(options.run);
   train::open_evaluation(options.run);
   if (const auto latest = train::checkpoint_to_resume(options.run, options.resume)) train::check_resume(options.run, *latest, *data);
+  else train::check_companions(options.run.folder / train::companion_folder);
 }
 
 int refuse(const ConfigError& error, const comm::LaunchEnv& env) {

@@ -13,6 +13,7 @@
 #include "report/trace.h"
 #include "sim/price.h"
 #include "trireme/commands.h"
+#include "trireme/named_outputs.h"
 #include "trireme/platform_choice.h"
 
 namespace trireme::apps {
@@ -56,11 +57,12 @@ double repriced_step(const fs::path& folder, const report::RunReport& r) {
 
 void report_command(const Options& o) {
   const fs::path folder = o.folder;
-  report::RunReport r = report::make_run_report(folder);
-  r.repriced_step_s = repriced_step(folder, r);
-  const std::string text = report::run_text(r);
   const fs::path html = o.html.empty() ? folder / "report.html" : fs::path(o.html);
   const fs::path trace = o.trace.empty() ? folder / "trace.json" : fs::path(o.trace);
+  report::RunReport r = report::make_run_report(folder);
+  check_outputs({page_output("--html", html), trace_output("--trace", trace)}, {});
+  r.repriced_step_s = repriced_step(folder, r);
+  const std::string text = report::run_text(r);
   const auto measured = r.measured_timelines();
   std::vector<report::TraceGroup> groups = {{"predicted", r.prediction.ranks}};
   if (!measured.empty()) groups.push_back({"measured", measured});

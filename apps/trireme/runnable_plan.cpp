@@ -127,8 +127,6 @@ void say_that_nothing_fits(const Candidates& candidates, const search::RunQuesti
 void plan_runnable(const search::RunQuestion& asked, const ChosenQuestion& chosen, const ChosenPlatform& platform,
                    const RunnableOptions& o) {
   const search::RunQuestion q = of_measured_patterns(asked, platform.spec);
-  for (const std::string& file : {o.out, o.output.html, o.output.trace})
-    if (!file.empty()) check_writable(file);
   model::refuse_untrainable(q.run.model, q.run.file);
   const auto start = std::chrono::steady_clock::now();
   Candidates candidates;

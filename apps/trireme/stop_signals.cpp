@@ -30,7 +30,7 @@ void say(std::initializer_list<const char*> parts) {
 }
 
 void request(int signal) {
-  const bool by_user = signal != SIGUSR1;
+  const bool by_user = signal == SIGINT || signal == SIGTERM;  // a shell and the system may both send SIGHUP
   const bool asked_before = by_user && asks_of_user.fetch_add(1) > 0;
   if (asked_before && signals_are.second_kills) {
     say({"trireme: killed on request\n"});
@@ -48,6 +48,9 @@ void catch_stop_signals(StopSignals how) {
   action.sa_handler = request;
   action.sa_flags = SA_RESTART;
   for (int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
+  // Of a terminal that closes. nohup has it ignored, and then it stays so.
+  struct sigaction before {};
+  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
 bool stop_was_requested() { return requested.load(); }

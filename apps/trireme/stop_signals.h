@@ -1,5 +1,6 @@
-// SIGINT, SIGTERM and SIGUSR1 (as Slurm sends before the time limit) ask for a stop at the end of what is being done: a
-// step, a pass of an evaluation. Until they are caught they end the process at once, with nothing to save.
+// SIGINT, SIGTERM, SIGUSR1 (as Slurm sends before the time limit) and SIGHUP (unless it is ignored, as nohup has it) ask for a
+// stop at the end of what is being done: a step, a pass of an evaluation. Until they are caught they end the process at once,
+// with nothing to save.
 #pragma once
 
 namespace trireme::apps {

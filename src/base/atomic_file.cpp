@@ -1,6 +1,7 @@
 #include "base/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <system_error>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 
 namespace trireme {
 namespace {
@@ -23,11 +25,7 @@ bool is_written_straight(const fs::path& path) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (!fs::exists(status) || fs::is_directory(status)) return false;
-  const std::string name = fs::absolute(path, ignored).lexically_normal().string();
-  if (!fs::is_regular_file(status)) return true;
-  for (const char* open : {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"})
-    if (name.starts_with(open)) return true;
-  return false;
+  return !fs::is_regular_file(status) || names_open_file(path);
 }
 
 fs::path behind_links(fs::path path) {
@@ -44,6 +42,20 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
   return fmt::format("{}.tmp.{}.{}", path.string(), ::getpid(), counter++);
 }
 
+std::string place_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+
+// A file in the folder of `name`, which can be linked there later; -1 where the file system knows none, or something is wrong
+// that opening the name tells better (too long, no such folder).
+int open_nameless(const fs::path& name) {
+  struct stat status {};
+  if (::lstat(name.c_str(), &status) == 0 || errno != ENOENT) return -1;
+  const fs::path folder = name.has_parent_path() ? name.parent_path() : fs::path(".");
+  const int fd = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644);
+  if (fd < 0 || ::access(place_of(fd).c_str(), F_OK) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path)
@@ -51,15 +63,17 @@ AtomicFile::AtomicFile(std::filesystem::path path)
   errno = EISDIR;
   std::error_code ignored;
   if (fs::is_directory(path_, ignored)) throw_errno("cannot write", path_);
+  if (temporary_ != path_) fd_ = open_nameless(temporary_);
+  is_nameless_ = fd_ >= 0;
   const int how = temporary_ == path_ ? O_APPEND : O_CREAT | O_TRUNC;
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | how, 0644);
+  if (!is_nameless_) fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | how, 0644);
   if (fd_ < 0) throw_errno("cannot write", path_);
 }
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   ::close(fd_);
-  if (temporary_ != path_) ::unlink(temporary_.c_str());
+  if (temporary_ != path_ && !is_nameless_) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
@@ -91,6 +105,11 @@ void AtomicFile::sync() {
   TRIREME_CHECK(fd_ >= 0, "{} is already committed", path_.string());
   // Pipes and devices have no disk to be on.
   if (::fsync(fd_) != 0 && temporary_ != path_) throw_errno("cannot write", path_);
+  if (!is_nameless_) return;
+  // A link can't replace a file, a rename can. Here already, because a folder that grows by a name takes room too.
+  if (::linkat(AT_FDCWD, place_of(fd_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    throw_errno("cannot write", path_);
+  is_nameless_ = false;
 }
 
 void AtomicFile::commit() {

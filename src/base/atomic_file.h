@@ -1,5 +1,6 @@
-// Files that are written beside their name and renamed when complete: a reader never sees half of one, and a full disk
-// leaves the old one as it was (ConfigError-free: throws std::system_error with the path in its text). A link stays one
+// Files that get their name when complete: a reader never sees half of one, and a full disk leaves the old one as it was. While
+// they are written they have none where the file system knows such files, so that a process that is killed leaves nothing;
+// elsewhere they lie beside their name (ConfigError-free: throws std::system_error with the path in its text). A link stays one
 // and its file is replaced; devices and pipes (/dev/null, /dev/stdout) can't be, and are written straight.
 #pragma once
 #include <cstddef>
@@ -12,20 +13,21 @@ namespace trireme {
 
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path path);  // opens path.tmp.<pid>.<n>
-  ~AtomicFile();                                    // not committed: the temporary is removed
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();  // not committed: what was written is gone
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  void sync();    // all of it on the disk, not yet under its name: afterwards no full disk can stop commit()
-  void commit();  // sync, rename, fsync of the folder
+  void sync();    // all of it on the disk, beside its name: afterwards no full disk can stop commit()
+  void commit();  // sync, name, fsync of the folder
 
  private:
-  std::filesystem::path path_, temporary_;  // the same where it is written straight
+  std::filesystem::path path_, temporary_;  // path.tmp.<pid>.<n>; the same where it is written straight
   int fd_ = -1;
+  bool is_nameless_ = false;
 };
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 
 namespace trireme {
 
@@ -11,8 +12,11 @@ std::string read_file(const std::filesystem::path& path) {
   const auto fail = [&](std::string allowed) {
     throw ConfigError({.file = path.string(), .allowed = std::move(allowed)});
   };
+  // A device is read as far as it goes, and a pipe only where somebody has opened it already.
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) fail("is a folder: expected a file");
+  if (const auto status = std::filesystem::status(path, ignored);
+      !std::filesystem::is_character_file(status) && !(std::filesystem::is_fifo(status) && names_open_file(path)))
+    check_regular(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) fail("no such file, or it cannot be read");
   std::string text;

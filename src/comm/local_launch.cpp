@@ -33,6 +33,9 @@ class BlockedSignals {
   BlockedSignals() {
     sigemptyset(&set_);
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD}) sigaddset(&set_, signal);
+    // A terminal that closes. An ignored signal (nohup) would not be discarded once it is blocked.
+    struct sigaction hangup {};
+    if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&set_, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set_, &before_);
   }
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -94,7 +97,7 @@ class Family {
     while (num_alive() > 0) {
       const int signal = signals_.wait(milliseconds(100));
       if (signal == SIGUSR1) send_all(signal);
-      if (signal == SIGINT || signal == SIGTERM) stop(signal);
+      if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) stop(signal);
       reap();
       if (Clock::now() > deadline_) {
         send_all(terminated_ ? SIGKILL : SIGTERM);
@@ -119,6 +122,7 @@ class Family {
   }
 
   void stop(int signal) {
+    if (signal == SIGHUP && stop_signal_ != 0) return;  // a shell and the system may both send it
     killed_on_request_ = stop_signal_ != 0;
     say(killed_on_request_ ? "kills all ranks" : "asks the ranks to stop; again to kill them");
     send_all(killed_on_request_ ? SIGKILL : signal);

@@ -25,7 +25,7 @@ struct LocalLaunch {
 
 // Blocks until all ranks have ended. The ranks get the variables that torchrun sets and TRIREME_LAUNCHED=1
 // (launch_env.h); standard output and error are passed through, standard input is empty; each is in a process group of
-// its own, so that a terminal's Ctrl-C reaches them once, through this process. The first SIGINT or SIGTERM is passed
+// its own, so that a terminal's Ctrl-C reaches them once, through this process. The first SIGINT, SIGTERM or SIGHUP is passed
 // on (so is every SIGUSR1), the second kills. Returns 0 if all ranks ended with 0; 75 where they stopped on request; 2
 // if a rank found bad input; 130 if they were killed on request, or before they could heed it; else 3, or 1 for a bug,
 // as the first rank that failed: the one that the ranks' liveness has found dead, else the first that ended so. A

@@ -91,6 +91,12 @@ void check(const MeasuredRank& m, const std::string& file) {
   check_spans(m.spans, m.phases, "", file);
 }
 
+void check(const Costs& costs, const std::string& file) {
+  for (std::size_t s = 0; s < costs.stages.size(); ++s)
+    for (std::size_t i = 0; i < costs.stages[s].exchanges.size(); ++i)
+      check_spans({}, costs.stages[s].exchanges[i].phases, fmt::format("stages[{}].exchanges[{}].", s, i), file);
+}
+
 void check_fits(const Prediction& p, const Plan& plan, const std::string& file) {
   const auto world = static_cast<std::size_t>(plan.mesh.world()), stages = plan.stages.size();
   if (p.ranks.size() != world) fail(file, "ranks", number(p.ranks.size()), fmt::format("as many as the plan has: {}", world));
@@ -110,6 +116,19 @@ void check_fits(const Prediction& p, const Plan& plan, const std::string& file) 
     if (p.memory[s].peak_action >= static_cast<int>(plan.stages[s].actions.size()))
       fail(file, fmt::format("memory[{}].peak_action", s), number(p.memory[s].peak_action),
            fmt::format("the plan's stage has {} actions", plan.stages[s].actions.size()));
+}
+
+void check_fits(const Costs& costs, const Plan& plan, const std::string& file) {
+  if (costs.stages.size() != plan.stages.size())
+    fail(file, "stages", number(costs.stages.size()), fmt::format("one for each of the plan's {} stages", plan.stages.size()));
+  for (std::size_t s = 0; s < costs.stages.size(); ++s) {
+    const auto aligned = [&](const char* key, std::size_t found, std::size_t wanted) {
+      if (found != wanted) fail(file, fmt::format("stages[{}].{}", s, key), number(found), fmt::format("as many as the plan's stage has: {}", wanted));
+    };
+    aligned("action_s", costs.stages[s].action_s.size(), plan.stages[s].actions.size());
+    aligned("action_workspace_bytes", costs.stages[s].action_workspace_bytes.size(), plan.stages[s].actions.size());
+    aligned("buffer_bytes", costs.stages[s].buffer_bytes.size(), plan.stages[s].buffers.size());
+  }
 }
 
 void check_fits(const std::vector<MeasuredRank>& measured, const Plan& plan, const std::string& folder) {

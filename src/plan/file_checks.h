@@ -11,9 +11,11 @@ namespace trireme::plan {
 void check(const Plan& plan, const std::string& file);
 void check(const Prediction& prediction, const std::string& file);
 void check(const MeasuredRank& measured, const std::string& file);
+void check(const Costs& costs, const std::string& file);
 
-// A prediction or a measurement that is of another plan: other ranks, spans, stages, phases of actions that there are not.
+// A prediction, costs or a measurement that is of another plan: other ranks, spans, stages, phases of actions that there are not.
 void check_fits(const Prediction& prediction, const Plan& plan, const std::string& file);
+void check_fits(const Costs& costs, const Plan& plan, const std::string& file);
 void check_fits(const std::vector<MeasuredRank>& measured, const Plan& plan, const std::string& folder);
 
 }  // namespace trireme::plan

@@ -40,4 +40,9 @@ nlohmann::json sample_measured() {
   return MeasuredRank{.step_offset_s = -1, .spans = spans, .phases = phases, .phase_s = {1}, .action_s = {1}, .expert_rows = {1}};
 }
 
+nlohmann::json sample_costs() {
+  StageCosts stage{.action_s = {1}, .action_workspace_bytes = {-1}, .buffer_bytes = {1}, .exchanges = {{.phases = phases}}};
+  return Costs{.stages = {stage}};
+}
+
 }  // namespace trireme::plan

@@ -19,5 +19,6 @@ void check_words(const nlohmann::json& found, const nlohmann::json& again, const
 nlohmann::json sample_plan();
 nlohmann::json sample_prediction();
 nlohmann::json sample_measured();
+nlohmann::json sample_costs();
 
 }  // namespace trireme::plan

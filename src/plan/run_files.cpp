@@ -10,6 +10,8 @@
 #include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/json_words.h"
+#include "base/regular_file.h"
+#include "plan/costs_file.h"
 #include "plan/file_checks.h"
 #include "plan/file_shape.h"
 
@@ -29,7 +31,7 @@ double median(std::vector<double> values) {
 template <class T>
 T read(const fs::path& path, const nlohmann::json& sample) {
   const std::string name = path.string();
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in = open_regular(path);
   if (!in) throw ConfigError({.file = name, .allowed = "no such file: is this the folder of a run?"});
   try {
     const auto j = nlohmann::json::parse(in);
@@ -123,6 +125,7 @@ void write_measured(const fs::path& folder, const MeasuredRank& measured) {
 }
 
 Plan read_plan(const fs::path& folder) { return read<Plan>(folder / "plan.json", sample_plan()); }
+Costs read_costs(const fs::path& folder) { return read<Costs>(folder / "costs.json", sample_costs()); }
 Prediction read_prediction(const fs::path& folder) { return read<Prediction>(folder / "predicted.json", sample_prediction()); }
 
 std::vector<MeasuredRank> read_measured(const fs::path& folder) {

@@ -10,6 +10,7 @@
 
 #include "base/errors.h"
 #include "base/json_text.h"
+#include "base/regular_file.h"
 
 namespace trireme::report {
 
@@ -45,7 +46,7 @@ class Line {
 
 Metrics read_metrics(const std::filesystem::path& file) {
   Metrics out;
-  std::ifstream in(file);
+  std::ifstream in = open_regular(file);
   if (!in) return out;
   std::map<double, double> loss, valid, rate, step_s;
   std::string line;

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/json_words.h"
+#include "base/regular_file.h"
 #include "report/text_table.h"
 
 namespace trireme::report {
@@ -50,7 +52,7 @@ double over_mean(const std::vector<std::int64_t>& rows, std::int64_t value) {
 
 RouterHistory read_router_history(const std::filesystem::path& metrics_file) {
   RouterHistory out;
-  std::ifstream in(metrics_file);
+  std::ifstream in = open_regular(metrics_file);
   std::map<std::int64_t, Line> by_step;
   std::string text;
   for (int number = 1; std::getline(in, text); ++number) {
@@ -62,7 +64,9 @@ RouterHistory read_router_history(const std::filesystem::path& metrics_file) {
         throw std::invalid_argument("it has another number of layers than the lines before");
       by_step[line.point.step] = std::move(line);
     } catch (const std::exception& error) {
-      throw ConfigError({.file = fmt::format("{}:{}", metrics_file.string(), number), .key = "router_load", .allowed = error.what()});
+      const auto* of_json = dynamic_cast<const nlohmann::json::exception*>(&error);
+      std::string why = of_json ? fmt::format("not what a run writes: {}", json_words(*of_json)) : error.what();
+      throw ConfigError({.file = fmt::format("{}:{}", metrics_file.string(), number), .key = "router_load", .allowed = std::move(why)});
     }
   }
   for (auto& [step, line] : by_step) {

@@ -11,6 +11,7 @@
 
 #include "base/errors.h"
 #include "base/printable.h"
+#include "base/regular_file.h"
 #include "model/parameters.h"
 #include "plan/run_spec.h"
 #include "report/text_table.h"
@@ -37,7 +38,7 @@ struct RunInfo {
 };
 
 std::optional<RunInfo> read_run_info(const fs::path& file) {
-  std::ifstream in(file);
+  std::ifstream in = open_regular(file);
   if (!in) return {};
   const auto fail = [&](const char* key, const char* allowed) {
     throw ConfigError({.file = file.string(), .key = key, .allowed = allowed});

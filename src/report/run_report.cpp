@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/costs_file.h"
 #include "plan/file_checks.h"
 #include "report/action_kinds.h"
 
@@ -73,6 +74,8 @@ RunReport make_run_report(const std::filesystem::path& folder) {
   RunReport r{.plan = plan::read_plan(folder), .prediction = plan::read_prediction(folder),
               .measured = plan::read_measured(folder), .metrics = read_metrics(folder / "metrics.jsonl")};
   plan::check_fits(r.prediction, r.plan, (folder / "predicted.json").string());
+  // No table is made of it; whoever reads it beside the report may trust it as much as the rest.
+  if (const auto costs = folder / "costs.json"; std::filesystem::exists(costs)) plan::check_fits(plan::read_costs(folder), r.plan, costs.string());
   plan::check_fits(r.measured, r.plan, (folder / "measured").string());
   r.facts = run_facts(folder, r.plan, r.prediction);
   r.router = read_router_history(folder / "metrics.jsonl");

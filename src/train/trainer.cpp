@@ -35,6 +35,21 @@ using Clock = std::chrono::steady_clock;
 
 std::filesystem::path checkpoint_folder(const plan::RunSpec& run) { return run.folder / "checkpoints"; }
 
+struct Counts {
+  std::int64_t tokens_seen = 0, optimizer_steps = 0;
+};
+
+Counts counts_of(const CheckpointReader& reader) {
+  return {reader.state().count_or("tokens_seen", 0), reader.state().count_or("optimizer_steps", reader.step())};
+}
+
+void restore(const CheckpointReader& reader, UpdateGuard& guard, ExpertCollapse& collapse) {
+  const nlohmann::json& state = reader.state().json();
+  const std::string file = (reader.folder() / state_file).string();
+  if (state.contains("guard")) guard.restore(state["guard"], file, "guard");
+  if (state.contains("expert_collapse")) collapse.restore(state["expert_collapse"], file, "expert_collapse");
+}
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 }  // namespace
@@ -54,7 +69,13 @@ std::optional<CheckpointInfo> checkpoint_to_resume(const plan::RunSpec& run, Res
 void check_resume(const plan::RunSpec& run, const CheckpointInfo& checkpoint, TrainingData& data) {
   const CheckpointReader reader(checkpoint.path);
   reader.check_model(run.model);
-  data.resume(reader.state().json(), (checkpoint.path / state_file).string());
+  const std::string file = (checkpoint.path / state_file).string();
+  data.resume(reader.state().json(), file);
+  frozen_in(reader);
+  counts_of(reader);
+  UpdateGuard guard(run.train, run.model.vocab_size);
+  ExpertCollapse collapse(run.train.expert_collapse_steps, run.model);
+  restore(reader, guard, collapse);
 }
 
 struct Trainer::State {
@@ -194,12 +215,10 @@ void Trainer::State::load() {
 void Trainer::State::take_up(const CheckpointReader& reader) {
   train::resume(reader, *model, *optimizer);
   step = reader.step();
-  tokens_seen = reader.state().count_or("tokens_seen", 0);
-  optimizer->set_num_steps(reader.state().count_or("optimizer_steps", step));
-  const nlohmann::json& state = reader.state().json();
-  const std::string file = (reader.folder() / state_file).string();
-  if (state.contains("guard")) guard.restore(state["guard"], file, "guard");
-  if (state.contains("expert_collapse")) collapse.restore(state["expert_collapse"], file, "expert_collapse");
+  const Counts counts = counts_of(reader);
+  tokens_seen = counts.tokens_seen;
+  optimizer->set_num_steps(counts.optimizer_steps);
+  restore(reader, guard, collapse);
 }
 
 parallel::StepHooks Trainer::State::hooks() {

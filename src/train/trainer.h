@@ -32,8 +32,9 @@ enum class Resume {
 // be, or one that may not be trained over.
 std::optional<CheckpointInfo> checkpoint_to_resume(const plan::RunSpec& run, Resume resume);
 
-// ConfigError where the run's model, seed or data are not those of the checkpoint (train/data/data_position.h says what may
-// change), which the trainer refuses as well: before any rank runs. `data` is the run's, and of no use afterwards.
+// ConfigError where the checkpoint's state can't be read, or the run's model, seed or data are not those of the checkpoint
+// (train/data/data_position.h says what may change), which the trainer refuses as well: before any rank runs. `data` is the
+// run's, and of no use afterwards.
 void check_resume(const plan::RunSpec& run, const CheckpointInfo& checkpoint, TrainingData& data);
 
 struct TrainerOptions {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -86,6 +87,22 @@ TEST_F(AtomicFileTest, ALinkStaysALink) {
   EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
   EXPECT_EQ(read(folder_ / "a"), "new");
   EXPECT_EQ(files(), 2);
+}
+
+// As after SIGKILL in the middle of a write, where nobody is left to remove anything.
+TEST_F(AtomicFileTest, AProcessThatIsKilledLeavesNothing) {
+  const int probe = ::open(folder_.c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (probe < 0) GTEST_SKIP() << "this file system has no files without a name";
+  ::close(probe);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    AtomicFile file(folder_ / "a");
+    file.write("half");
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(files(), 0);
 }
 
 // A pipe stands for devices: a test that fails must not replace /dev/null.

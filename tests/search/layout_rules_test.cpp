@@ -42,6 +42,16 @@ TEST(LayoutRules, SayWhatDoesNotDivide) {
                           "layout.cp = 4: a sequence of 132 tokens has no 8 equal chunks, two for each rank"));
 }
 
+// Widths and degrees of 0 are none: nobody could change them.
+TEST(LayoutRules, SpeakOnlyOfWhatThereIs) {
+  sim::Setting s = small();
+  s.layout.dp = 0;
+  EXPECT_THAT(broken_rules(s), ElementsAre("pp 2 x tp 2 x cp 1 does not make up 16 devices"));
+  s = small();
+  s.layout.tp = 3, s.model.dense_ffn = 0;
+  EXPECT_THAT(broken_rules(s), testing::Contains(fmt::format("layout.tp = 3 does not divide the hidden size {}", s.model.hidden)));
+}
+
 TEST(LayoutRules, HoldSchedulesToWhatTheyRun) {
   sim::Setting s = small();
   s.layout.schedule = "interleaved_1f1b";

@@ -383,6 +383,20 @@ TEST_F(Checkpoint, NamesAMissingFileAndAMissingTensor) {
   expect_error([&] { reader.tensor("embed.weight"); }, file.string(), "", "cannot be opened");
 }
 
+// As a run that goes on does it while another program reads: no input was bad.
+TEST_F(Checkpoint, ThatIsRemovedWhileItIsReadIsAFailureOfTheMoment) {
+  const fs::path folder = save_small(1);
+  CheckpointReader reader(folder);
+  fs::remove_all(folder);
+  try {
+    reader.tensor("embed.weight");
+    ADD_FAILURE() << "read";
+  } catch (const RuntimeFailure& failure) {
+    EXPECT_THAT(failure.what(), HasSubstr("read " + folder.string()));
+    EXPECT_THAT(failure.what(), HasSubstr("it was removed meanwhile"));
+  }
+}
+
 TEST_F(Checkpoint, NamesATensorOfAnotherShapeOrType) {
   CheckpointReader reader(save_small(1));
   const std::string file = (reader.folder() / rank_file(0)).string();

@@ -162,5 +162,22 @@ TEST(TokenType, NarrowestThatHoldsTheVocabulary) {
   EXPECT_EQ(token_type_for(65537), TokenType::int32);
 }
 
+// uint16: 600 tokens are 1200 bytes, of which 1000 are left, so that tokens from 500 on are gone. A mapped file would end
+// the process by SIGBUS.
+TEST_F(TokenFile, AFileThatBecomesShorterWhileItIsReadIsNamed) {
+  const TokenReader reader(write_tokens("t", {std::vector<std::int32_t>(600, 7)}));
+  std::filesystem::resize_file(path("t.bin"), 1000);
+  std::vector<std::int64_t> out(100);
+  reader.read(400, out);
+  EXPECT_THAT(out, ::testing::Each(7));
+  try {
+    reader.read(450, out);
+    FAIL();
+  } catch (const RuntimeFailure& failure) {
+    EXPECT_THAT(failure.what(), HasSubstr("read " + path("t.bin")));
+    EXPECT_THAT(failure.what(), HasSubstr("it had 1200 bytes when it was opened and ends at byte 1000 now"));
+  }
+}
+
 }  // namespace
 }  // namespace trireme::train

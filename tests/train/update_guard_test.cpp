@@ -45,7 +45,7 @@ TEST(UpdateGuard, AtMostNUpdatesInARowAreSkipped) {
       EXPECT_EQ(skipped.reason, "the gradient norm is inf");
       EXPECT_EQ(skipped.bad_steps, i);
     }
-    const Judgement last = judge(guard, 5, not_a_number);
+    const Judgement last = judge(guard, 5, -not_a_number);
     EXPECT_EQ(last.verdict, Verdict::stop);
     EXPECT_EQ(last.bad_steps, most + 1);
     EXPECT_EQ(last.reason, fmt::format("the gradient norm is nan, and {} updates were skipped in a row before it "

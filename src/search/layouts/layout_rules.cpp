@@ -66,8 +66,8 @@ const std::vector<LayoutRule>& degree_rules() {
       {"layout.tp",
        [](const Setting& s) { return s.model.hidden % s.layout.tp == 0 && s.model.dense_ffn % s.layout.tp == 0; },
        [](const Setting& s) {
-         return fmt::format("layout.tp = {} does not divide the hidden size {} and the feed-forward width {}",
-                            s.layout.tp, s.model.hidden, s.model.dense_ffn);
+         const std::string width = s.model.dense_ffn > 0 ? fmt::format(" and the feed-forward width {}", s.model.dense_ffn) : "";
+         return fmt::format("layout.tp = {} does not divide the hidden size {}{}", s.layout.tp, s.model.hidden, width);
        }},
       {"layout.tp",
        [](const Setting& s) {
@@ -109,8 +109,9 @@ const std::vector<LayoutRule>& degree_rules() {
        },
        [](const Setting& s) { return "layout.order: " + plan::why_stages_differ(plan::mesh_of(s.layout)); }},
       {"batch.global_batch",
+       // Without a data-parallel degree there is nothing to divide by: layout.dp's rule has said so.
        [](const Setting& s) {
-         return s.layout.dp > 0 && divides(s.batch.micro_batch * s.layout.dp, s.batch.global_batch);
+         return s.layout.dp <= 0 || divides(s.batch.micro_batch * s.layout.dp, s.batch.global_batch);
        },
        [](const Setting& s) {
          return fmt::format("a global batch of {} sequences is no multiple of micro-batch {} x dp {}",

@@ -1,7 +1,7 @@
 #include "train/checkpoint/check_start.h"
 
-#include "model/parameters.h"
 #include "train/checkpoint/checkpoint_reader.h"
+#include "train/checkpoint/training_tensors.h"
 
 namespace trireme::train {
 
@@ -10,7 +10,7 @@ void check_start(const plan::RunSpec& run, const std::optional<CheckpointInfo>& 
     const CheckpointReader reader(resumed->path);
     reader.check_model(run.model);
     reader.check_files();
-    for (const model::ParameterSpec& parameter : model::parameters(run.model)) reader.check(parameter);
+    check_tensors(reader, run);
   } else if (!run.checkpoint.initial.empty()) {
     check_weights(*open_weights(run.checkpoint.initial, {.key = "checkpoint.initial"}), run.model);
   }

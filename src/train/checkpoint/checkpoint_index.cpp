@@ -9,6 +9,7 @@
 
 #include "base/errors.h"
 #include "base/json_words.h"
+#include "base/regular_file.h"
 #include "model/parameters.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checksum.h"
@@ -112,7 +113,7 @@ CheckpointIndex read_index(const std::filesystem::path& path) {
   const auto fail = [&](const std::string& key, const std::string& what) {
     throw ConfigError({.file = path.string(), .key = key, .allowed = what});
   };
-  std::ifstream in(path);
+  std::ifstream in = open_regular(path);
   if (!in) fail("", "no such file, or it cannot be read: not a complete checkpoint");
   const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
   if (!json.is_object() || json.value("format", nlohmann::json()) != format_name) {

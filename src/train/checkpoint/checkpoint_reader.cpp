@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checksum.h"
 #include "train/checkpoint/plain_file_name.h"
@@ -16,7 +17,15 @@
 
 namespace trireme::train {
 
+void CheckpointReader::check_still_there() const {
+  std::error_code unreadable;
+  if (!std::filesystem::exists(folder_ / index_file, unreadable))
+    throw RuntimeFailure({.operation = "read " + folder_.string(),
+                          .reason = "it was removed meanwhile: a run removes older checkpoints of its own (checkpoint.keep)"});
+}
+
 void CheckpointReader::fail(const std::string& file, const std::string& name, const std::string& what) const {
+  check_still_there();
   throw ConfigError({.file = (file.empty() ? folder_ : folder_ / file).string(), .key = name, .allowed = what});
 }
 
@@ -24,7 +33,7 @@ CheckpointReader::CheckpointReader(const std::filesystem::path& folder)
     : folder_(folder), index_(read_index(folder / index_file)), state_(folder / state_file) {
   for (const auto& [file, expected] : index_.files) {
     if (!is_plain_file_name(file)) fail(index_file, file, "must name a file beside the index");
-    std::ifstream in(folder_ / file, std::ios::binary);
+    std::ifstream in = open_regular(folder_ / file);
     if (!in) fail(file, "", "no such file, or it cannot be read");
     if (checksum_of_bytes(std::string(std::istreambuf_iterator<char>(in), {})) != expected)
       fail(file, "", fmt::format("has another checksum than {} says: it was changed or damaged after it was written. Restore it, "
@@ -64,7 +73,13 @@ std::string CheckpointReader::note() const {
 const SafetensorsFile& CheckpointReader::open(const std::string& file) const {
   auto& opened = files_[file];
   if (opened) return *opened;
-  auto fresh = std::make_unique<SafetensorsFile>(folder_ / file);
+  std::unique_ptr<SafetensorsFile> fresh;
+  try {
+    fresh = std::make_unique<SafetensorsFile>(folder_ / file);
+  } catch (const ConfigError&) {
+    check_still_there();
+    throw;
+  }
   if (const std::string foreign = why_foreign(fresh->metadata(), index_.step, index_.writer); !foreign.empty())
     fail(file, "", fmt::format("{}: the checkpoint is mixed from several", foreign));
   opened = std::move(fresh);
@@ -108,15 +123,14 @@ at::Tensor CheckpointReader::tensor(const std::string& name) const {
   return found;
 }
 
+void CheckpointReader::expect(const std::string& name, at::ScalarType dtype, at::IntArrayRef shape) const {
+  const IndexEntry& found = entry(name);
+  if (found.dtype != dtype || at::IntArrayRef(found.shape) != shape)
+    fail(found.file, name, fmt::format("is {}, and the run needs {}", describe(found.dtype, found.shape), describe(dtype, shape)));
+}
+
 void CheckpointReader::load(const std::vector<NamedTensor>& into) const {
-  for (const NamedTensor& t : into) {
-    const IndexEntry& found = entry(t.name);
-    if (found.dtype != t.tensor.scalar_type() || at::IntArrayRef(found.shape) != t.tensor.sizes()) {
-      fail(found.file, t.name,
-           fmt::format("is {}, and the run needs {}", describe(found.dtype, found.shape),
-                       describe(t.tensor.scalar_type(), t.tensor.sizes())));
-    }
-  }
+  for (const NamedTensor& t : into) expect(t.name, t.tensor.scalar_type(), t.tensor.sizes());
   at::NoGradGuard no_grad;
   for (const NamedTensor& t : into) t.tensor.detach().copy_(tensor(t.name));
 }

@@ -22,7 +22,8 @@ namespace trireme::train {
 class CheckpointReader : public WeightSource {
  public:
   // ConfigError with the file for a folder that is not a complete checkpoint, files that don't parse or whose checksum is
-  // another, and a folder with the name of another step.
+  // another, and a folder with the name of another step. RuntimeFailure, here and below, where the folder is removed while it
+  // is read.
   explicit CheckpointReader(const std::filesystem::path& folder);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -46,12 +47,16 @@ class CheckpointReader : public WeightSource {
   // or type; checked for all of them before the first is written.
   void load(const std::vector<NamedTensor>& into) const;
 
+  // ConfigError with file and name where a tensor is missing or has another shape or type: what load() would say.
+  void expect(const std::string& name, at::ScalarType dtype, at::IntArrayRef shape) const;
+
   at::Tensor read(const model::ParameterSpec& parameter) const override;  // the master where there is one
   void check(const model::ParameterSpec& parameter) const override;
   at::Tensor selection_bias(int layer) const override;
   std::string note() const override;
 
  private:
+  void check_still_there() const;
   [[noreturn]] void fail(const std::string& file, const std::string& name, const std::string& what) const;
   const IndexEntry& entry(const std::string& name) const;
   std::string name_of(const model::ParameterSpec& parameter) const;  // the master's where there is one

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 #include "train/checkpoint/checksum.h"
 
 namespace trireme::train {
@@ -20,7 +21,7 @@ std::string state_text(nlohmann::json state) {
 }
 
 CheckpointState::CheckpointState(const std::filesystem::path& file) : file_(file) {
-  std::ifstream in(file);
+  std::ifstream in = open_regular(file);
   if (!in) fail("", "no such file, or it cannot be read: not a complete checkpoint");
   json_ = nlohmann::json::parse(in, nullptr, false);
   if (!json_.is_object()) fail("", "not a JSON object");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 #include "model/untrainable.h"
 #include "train/checkpoint/hf_names.h"
 #include "train/checkpoint/plain_file_name.h"
@@ -59,7 +60,7 @@ void HfFolder::add(const std::string& name, const std::string& file) {
 
 void HfFolder::read_index() {
   const fs::path path = folder_ / shard_index;
-  std::ifstream in(path);
+  std::ifstream in = open_regular(path);
   const nlohmann::json index = nlohmann::json::parse(in, nullptr, false);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     fail(path, "weight_map", "expected an object of tensor names and files");

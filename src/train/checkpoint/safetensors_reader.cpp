@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 #include "train/checkpoint/safetensors.h"
 #include "train/checkpoint/safetensors_types.h"
 
@@ -74,7 +75,7 @@ struct SafetensorsFile::Mapping {
 };
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), mapping_(new Mapping) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open_regular_descriptor(path);
   if (fd < 0) fail(path, "", fmt::format("cannot be opened: {}", std::strerror(errno)));
   struct stat status {};
   const bool known = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "model/parameters.h"
+#include "parallel/stage_context.h"
 #include "train/checkpoint/checkpoint_folder.h"
 
 namespace trireme::train {
@@ -86,6 +88,20 @@ std::vector<NamedTensor> hosted_tensors(nn::Model& model, const AdamW* optimizer
 std::vector<NamedTensor> owned_tensors(nn::Model& model, const AdamW* optimizer, const Ownership& ownership) {
   std::vector<NamedTensor> tensors = owned_tensors(model.parameters(), optimizer, ownership);
   return ownership.owns_dense() ? with_selection_biases(std::move(tensors), model) : tensors;
+}
+
+void check_tensors(const CheckpointReader& reader, const plan::RunSpec& run) {
+  const at::ScalarType dtype = parallel::to_scalar_type(run.device.dtype), wide = master_dtype(dtype);
+  const plan::FrozenParameters now(run.train.freeze), before = frozen_in(reader);
+  for (const model::ParameterSpec& parameter : model::parameters(run.model)) {
+    reader.expect(parameter.name, dtype, parameter.shape);
+    if (!now.empty() && now.has(parameter.name)) continue;
+    const auto [exp_avg, exp_avg_sq, master] = optimizer_names(parameter.name);
+    if (!before.empty() && before.has(parameter.name) && !reader.has(exp_avg)) continue;
+    reader.expect(exp_avg, wide, parameter.shape);
+    reader.expect(exp_avg_sq, wide, parameter.shape);
+    if (wide != dtype) reader.expect(master, wide, parameter.shape);
+  }
 }
 
 void resume(const CheckpointReader& reader, nn::Model& model, AdamW& optimizer) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nn/model.h"
+#include "plan/run_spec.h"
 #include "train/checkpoint/checkpoint_reader.h"
 #include "train/checkpoint/named_tensor.h"
 #include "train/optim/adamw.h"
@@ -32,6 +33,9 @@ std::vector<NamedTensor> owned_tensors(const std::vector<nn::Parameter*>& parame
 std::vector<NamedTensor> hosted_tensors(nn::Model& model, const AdamW* optimizer);
 std::vector<NamedTensor> owned_tensors(nn::Model& model, const AdamW* optimizer, const Ownership& ownership);
 
+// ConfigError with file and tensor where resume() would find one missing, or of another shape or dtype than the run's. Looks at
+// the index, and builds no model.
+void check_tensors(const CheckpointReader& reader, const plan::RunSpec& run);
 // Resumes: checks the model, loads everything that the rank hosts and sets the optimizer's step. A parameter that is
 // trained now and was frozen in the checkpoint (frozen_in) has no optimizer state there: its own starts at zero.
 void resume(const CheckpointReader& reader, nn::Model& model, AdamW& optimizer);

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 #include "train/data/dataset_meta.h"
 
 namespace trireme::train {
@@ -27,7 +28,7 @@ XXH64_hash_t mix(XXH64_hash_t seed, const std::vector<T>& values) {
 // Of a SentencePiece model, which is kept as it is; files of Hugging Face may say the same in other words.
 std::string tokenizer_text(const std::string& prefix, const DatasetMeta& meta) {
   if (meta.tokenizer != "sentencepiece" || meta.tokenizer_file.empty()) return {};
-  std::ifstream in(std::filesystem::path(prefix).parent_path() / meta.tokenizer_file, std::ios::binary);
+  std::ifstream in = open_regular(std::filesystem::path(prefix).parent_path() / meta.tokenizer_file);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 

@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/json_words.h"
+#include "base/regular_file.h"
 
 namespace trireme::train {
 
@@ -20,7 +21,7 @@ void write_meta(const std::string& prefix, const DatasetMeta& meta) {
 }
 
 std::optional<DatasetMeta> read_meta(const std::string& prefix) {
-  std::ifstream in(prefix + ".meta.json");
+  std::ifstream in = open_regular(prefix + ".meta.json");
   if (!in) return std::nullopt;
   try {
     auto meta = nlohmann::json::parse(in).get<DatasetMeta>();

@@ -2,13 +2,13 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 
 namespace trireme::train {
 namespace {
@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "the files are little-
 
 // Read here and not through DatasetMeta: a meta file that is of another .bin says nothing of its weights.
 bool meta_says_weights(const std::string& prefix) {
-  std::ifstream in(prefix + ".meta.json");
+  std::ifstream in = open_regular(prefix + ".meta.json");
   const auto meta = nlohmann::json::parse(in, nullptr, false);
   if (!meta.is_object()) return false;
   const auto weights = meta.find("weights");
@@ -40,18 +40,18 @@ std::shared_ptr<const LossWeights> LossWeights::open(const TokenReader& tokens) 
 
 LossWeights::LossWeights(const std::string& path, std::int64_t num_tokens) : num_tokens_(num_tokens) {
   try {
-    file_ = MappedFile(path);
+    file_ = DataFile(path);
   } catch (const std::system_error& e) {
     throw ConfigError({.file = path, .allowed = e.what()});
   }
   const auto wanted = static_cast<std::uint64_t>(num_tokens) * sizeof(float);
-  if (file_.bytes().size() != wanted)
+  if (file_.size() != wanted)
     throw ConfigError({.file = path,
                        .allowed = fmt::format("has {} bytes, and {} tokens take {}: a float32 each",
-                                              file_.bytes().size(), num_tokens, wanted)});
-  float value = 0;
+                                              file_.size(), num_tokens, wanted)});
+  DataColumn<float> values(file_, 0, static_cast<std::uint64_t>(num_tokens));
   for (std::int64_t i = 0; i < num_tokens; ++i) {
-    std::memcpy(&value, file_.bytes().data() + i * static_cast<std::int64_t>(sizeof(float)), sizeof(float));
+    const float value = values[static_cast<std::uint64_t>(i)];
     if (!std::isfinite(value) || value < 0)
       throw ConfigError({.file = path,
                          .key = fmt::format("token {}", i),
@@ -63,7 +63,7 @@ LossWeights::LossWeights(const std::string& path, std::int64_t num_tokens) : num
 void LossWeights::read(std::int64_t first, std::span<float> out) const {
   TRIREME_CHECK(first >= 0 && first + static_cast<std::int64_t>(out.size()) <= num_tokens_, "weights {} + {} of {}",
                 first, out.size(), num_tokens_);
-  std::memcpy(out.data(), file_.bytes().data() + first * static_cast<std::int64_t>(sizeof(float)), out.size_bytes());
+  file_.read(static_cast<std::uint64_t>(first) * sizeof(float), std::as_writable_bytes(out));
 }
 
 }  // namespace trireme::train

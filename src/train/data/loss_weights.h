@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "train/data/mapped_file.h"
+#include "train/data/data_file.h"
 #include "train/data/token_file.h"
 
 namespace trireme::train {
@@ -24,7 +24,7 @@ class LossWeights {
  private:
   LossWeights(const std::string& path, std::int64_t num_tokens);
 
-  MappedFile file_;
+  DataFile file_;
   std::int64_t num_tokens_;
 };
 

@@ -1,6 +1,7 @@
 #include "train/data/token_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <system_error>
 
@@ -14,7 +15,6 @@ namespace {
 constexpr char magic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', '\0', '\0'};
 constexpr std::size_t header_bytes = sizeof(magic) + 8 + 1 + 8 + 8;
 
-// The arrays behind the 34-byte header are not aligned.
 template <class T>
 T load(const std::byte* at) {
   T value;
@@ -71,25 +71,27 @@ TokenType token_type_for(std::int64_t vocab_size) {
 }
 
 TokenReader::TokenReader(const std::string& prefix, DataOrigin origin) : prefix_(prefix), origin_(std::move(origin)) {
-  MappedFile idx;
+  DataFile idx;
   try {
-    idx = MappedFile(prefix + ".idx");
-    bin_ = MappedFile(prefix + ".bin");
+    idx = DataFile(prefix + ".idx");
+    bin_ = DataFile(prefix + ".bin");
   } catch (const std::system_error& e) {
     fail(e.what() + prefix_hint(prefix));
   }
-  read_index(idx.bytes());
+  read_index(idx);
 }
 
 void TokenReader::fail(std::string why) const {
   throw ConfigError({.file = origin_.file, .key = origin_.key, .value = prefix_, .allowed = std::move(why)});
 }
 
-void TokenReader::read_index(std::span<const std::byte> idx) {
+void TokenReader::read_index(const DataFile& idx) {
   const std::string name = prefix_ + ".idx";
-  if (idx.size() < header_bytes || std::memcmp(idx.data(), magic, sizeof(magic)) != 0)
+  std::array<std::byte, header_bytes> header{};
+  if (idx.size() >= header_bytes) idx.read(0, header);
+  if (std::memcmp(header.data(), magic, sizeof(magic)) != 0)
     fail(fmt::format("{} is not a Megatron index (no MMIDIDX header)", name));
-  const std::byte* at = idx.data() + sizeof(magic);
+  const std::byte* at = header.data() + sizeof(magic);
   const auto version = load<std::uint64_t>(at);
   if (version != 1) fail(fmt::format("{} has version {}: only 1 is known", name, version));
   const auto code = load<std::uint8_t>(at + 8);
@@ -104,24 +106,23 @@ void TokenReader::read_index(std::span<const std::byte> idx) {
     fail(fmt::format("{} is truncated: {} bytes for {} sequences and {} documents", name, idx.size(), num_sequences,
                      num_bounds > 0 ? num_bounds - 1 : 0));
 
-  const std::byte* lengths = idx.data() + header_bytes;
-  const std::byte* pointers = lengths + 4 * num_sequences;
-  const std::byte* bounds = pointers + 8 * num_sequences;
+  DataColumn<std::int32_t> lengths(idx, header_bytes, num_sequences);
+  DataColumn<std::int64_t> pointers(idx, header_bytes + 4 * num_sequences, num_sequences);
+  DataColumn<std::int64_t> bounds(idx, header_bytes + 12 * num_sequences, num_bounds);
   const auto width = static_cast<std::uint64_t>(size_of(type_));
-  if (num_bounds == 0 || load<std::int64_t>(bounds) != 0 ||
-      load<std::int64_t>(bounds + 8 * (num_bounds - 1)) != static_cast<std::int64_t>(num_sequences))
+  if (num_bounds == 0 || bounds[0] != 0 || bounds[num_bounds - 1] != static_cast<std::int64_t>(num_sequences))
     fail(fmt::format("{} is corrupt: its documents don't cover its {} sequences", name, num_sequences));
 
   first_token_.assign(1, 0);
   first_token_.reserve(num_bounds);
   std::uint64_t sequence = 0, token = 0;
   for (std::uint64_t d = 1; d < num_bounds; ++d) {
-    const auto end = load<std::int64_t>(bounds + 8 * d);
+    const auto end = bounds[d];
     if (end < static_cast<std::int64_t>(sequence) || end > static_cast<std::int64_t>(num_sequences))
       fail(fmt::format("{} is corrupt: document {} ends at sequence {}", name, d - 1, end));
     for (; sequence < static_cast<std::uint64_t>(end); ++sequence) {
-      const auto length = load<std::int32_t>(lengths + 4 * sequence);
-      const auto pointer = load<std::int64_t>(pointers + 8 * sequence);
+      const auto length = lengths[sequence];
+      const auto pointer = pointers[sequence];
       if (length < 0 || pointer != static_cast<std::int64_t>(token * width))
         fail(fmt::format("{} is corrupt: sequence {} ({} tokens at byte {}) does not follow the one before", name,
                          sequence, length, pointer));
@@ -129,8 +130,8 @@ void TokenReader::read_index(std::span<const std::byte> idx) {
     }
     first_token_.push_back(static_cast<std::int64_t>(token));
   }
-  if (bin_.bytes().size() < token * width)
-    fail(fmt::format("{}.bin is truncated: {} bytes, the index needs {}", prefix_, bin_.bytes().size(), token * width));
+  if (bin_.size() < token * width)
+    fail(fmt::format("{}.bin is truncated: {} bytes, the index needs {}", prefix_, bin_.size(), token * width));
 }
 
 void TokenReader::read(std::int64_t first, std::span<std::int64_t> out) const {
@@ -138,8 +139,13 @@ void TokenReader::read(std::int64_t first, std::span<std::int64_t> out) const {
                 first, out.size(), num_tokens());
   with_token_type(type_, [&](auto zero) {
     using T = decltype(zero);
-    const auto* at = reinterpret_cast<const T*>(bin_.bytes().data()) + first;
-    std::copy(at, at + out.size(), out.begin());
+    std::array<T, 4096> piece;
+    for (std::size_t done = 0; done < out.size();) {
+      const std::size_t n = std::min(piece.size(), out.size() - done);
+      bin_.read((static_cast<std::uint64_t>(first) + done) * sizeof(T), std::as_writable_bytes(std::span(piece).first(n)));
+      std::copy_n(piece.begin(), n, out.begin() + static_cast<std::ptrdiff_t>(done));
+      done += n;
+    }
   });
   if (vocab_size_ == INT64_MAX) return;
   const auto strange = std::find_if(out.begin(), out.end(), [&](std::int64_t t) { return t < 0 || t >= vocab_size_; });
@@ -155,11 +161,16 @@ void TokenReader::check_vocabulary(std::int64_t vocab_size) const {
   } else {
     with_token_type(type_, [&](auto zero) {
       using T = decltype(zero);
-      const auto* at = reinterpret_cast<const T*>(bin_.bytes().data());
+      std::vector<T> piece(std::size_t{1} << 18);
       T low{}, high{};
-      for (std::int64_t i = 0; i < num_tokens(); ++i) {
-        low = std::min(low, at[i]);
-        high = std::max(high, at[i]);
+      const auto total = static_cast<std::uint64_t>(num_tokens());
+      for (std::uint64_t done = 0; done < total; done += piece.size()) {
+        piece.resize(std::min<std::uint64_t>(piece.size(), total - done));
+        bin_.read(done * sizeof(T), std::as_writable_bytes(std::span(piece)));
+        for (const T token : piece) {
+          low = std::min(low, token);
+          high = std::max(high, token);
+        }
       }
       lowest = static_cast<std::int64_t>(low);
       highest = static_cast<std::int64_t>(high);

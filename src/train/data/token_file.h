@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
-#include "train/data/mapped_file.h"
+#include "train/data/data_file.h"
 
 namespace trireme::train {
 
@@ -55,7 +55,7 @@ class TokenReader {
   std::int64_t document_length(std::int64_t d) const { return first_token(d + 1) - first_token(d); }
 
   // Tokens [first, first + out.size()) of the whole file. ConfigError for one that check_vocabulary() would have refused, had
-  // the meta file not said otherwise.
+  // the meta file not said otherwise. RuntimeFailure for a file that is shorter by now.
   void read(std::int64_t first, std::span<std::int64_t> out) const;
 
   // ConfigError unless every token lies in [0, vocab_size). Reads the whole file (about 2 GB/s), unless
@@ -64,12 +64,12 @@ class TokenReader {
 
  private:
   [[noreturn]] void fail(std::string why) const;
-  void read_index(std::span<const std::byte> idx);
+  void read_index(const DataFile& idx);
 
   std::string prefix_;
   DataOrigin origin_;
   TokenType type_ = TokenType::int32;
-  MappedFile bin_;
+  DataFile bin_;
   std::vector<std::int64_t> first_token_;  // num_documents + 1
   mutable std::int64_t vocab_size_ = INT64_MAX;  // once check_vocabulary() has been told
 };

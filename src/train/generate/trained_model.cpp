@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 #include "plan/run_spec.h"
 #include "train/data/dataset_tokenizer.h"
 #include "train/data/token_file.h"
@@ -26,7 +27,7 @@ void read_run(const fs::path& file, TrainedModel& out) {
 }
 
 nlohmann::json read_json(const fs::path& file) {
-  std::ifstream in(file);
+  std::ifstream in = open_regular(file);
   return in ? nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false) : nlohmann::json();
 }
 

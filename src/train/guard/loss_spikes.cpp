@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/number_words.h"
 
 namespace trireme::train {
 namespace {
@@ -40,7 +41,7 @@ std::optional<LossSpikes::Reference> LossSpikes::reference() const {
 }
 
 std::string LossSpikes::why_spike(double loss) const {
-  if (!std::isfinite(loss)) return fmt::format("the loss is {}", std::isnan(loss) ? std::abs(loss) : loss);
+  if (!std::isfinite(loss)) return fmt::format("the loss is {}", without_nan_sign(loss));
   const auto held_against = reference();
   if (!held_against || loss <= spec_.factor * held_against->loss) return {};
   return fmt::format("the loss is {:.6g}, more than {:g} times {:.4g}, {}", loss, spec_.factor, held_against->loss,

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/number_words.h"
 
 namespace trireme::train {
 
@@ -28,7 +29,7 @@ Judgement UpdateGuard::judge(const StepHealth& step) {
     return {Verdict::rewind, std::move(why), bad_steps};
   }
   if (watched) spikes_.accept(step.loss);
-  if (!std::isfinite(step.gradient_norm)) return skip(fmt::format("the gradient norm is {}", step.gradient_norm));
+  if (!std::isfinite(step.gradient_norm)) return skip(fmt::format("the gradient norm is {}", without_nan_sign(step.gradient_norm)));
   skipped_ = 0;
   return {};
 }

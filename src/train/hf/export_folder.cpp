@@ -8,6 +8,8 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/regular_file.h"
+#include "plan/run_folder.h"
 #include "train/checkpoint/plain_file_name.h"
 
 namespace trireme::train {
@@ -16,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::set<std::string> listed(const fs::path& folder) {
-  std::ifstream in(folder / export_manifest);
+  std::ifstream in = open_regular(folder / export_manifest);
   if (!in) return {};
   const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
   std::set<std::string> out;
@@ -32,6 +34,8 @@ std::set<std::string> listed(const fs::path& folder) {
 void prepare_export_folder(const fs::path& folder, const std::vector<std::string>& files, bool overwrite) {
   const auto fail = [&](const std::string& what) { throw ConfigError({.key = "--to-hf", .value = folder.string(), .allowed = what}); };
   if (fs::exists(folder) && !fs::is_directory(folder)) fail("is no folder");
+  if (fs::is_symlink(folder) && !fs::exists(folder)) fail("is a link, and what it names does not exist");
+  if (const std::string what = plan::belongs_to(folder); !what.empty()) fail(what + ": name another folder");
   std::set<std::string> there;
   if (fs::exists(folder))
     for (const auto& entry : fs::directory_iterator(folder)) there.insert(entry.path().filename().string());
@@ -44,6 +48,12 @@ void prepare_export_folder(const fs::path& folder, const std::vector<std::string
     if (there.contains(weights) && !written.contains(weights) && !before.contains(weights))
       fail(fmt::format("holds {}, which this export does not replace and transformers may read instead: remove it, or name "
                        "another folder", weights));
+  // Nothing is changed before all of it can be: neither what is written, nor what is removed, may be a folder or a pipe.
+  std::set<std::string> touched = written;
+  touched.insert(before.begin(), before.end());
+  for (const std::string& name : touched)
+    if (const std::string why = why_not_regular(folder / name); !why.empty())
+      fail(fmt::format("holds {}, which {}: remove it, or name another folder", name, why.substr(0, why.find(':'))));
   fs::create_directories(folder);
   for (const std::string& name : before)
     if (!written.contains(name) && there.contains(name)) fs::remove(folder / name);

@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/errors.h"
 #include "base/read_file.h"
+#include "base/regular_file.h"
 #include "model/hf_config.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/weight_source.h"
@@ -24,7 +25,7 @@ constexpr std::array<std::pair<const char*, std::int32_t SpecialIds::*>, 3> id_k
 
 // Empty where there is none that can be read.
 ordered_json read_config(const fs::path& path) {
-  std::ifstream in(path);
+  std::ifstream in = open_regular(path);
   ordered_json json = ordered_json::parse(in, nullptr, false);
   if (!json.is_object()) return ordered_json::object();
   // Of a multimodal model only the language model is trained.
@@ -118,6 +119,24 @@ std::string write_companions(const fs::path& folder, const plan::RunSpec& run) {
   if (ids && !fs::exists(folder / generation_file)) write_generation_config(folder, *ids);
   write_json(folder / config_file, config);
   return note;
+}
+
+void check_companions(const fs::path& folder) {
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(folder, absent)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_regular_file() || (name != config_file && !is_tokenizer_file(name)))
+      throw ConfigError({.file = entry.path().string(),
+                         .allowed = "no run has written it, and a run that starts writes its tokenizer into this folder: move it away, "
+                                    "or name another folder of the run"});
+  }
+}
+
+void remove_companions(const fs::path& folder) {
+  for (const fs::path& file : tokenizer_files_in(folder)) fs::remove(file);
+  fs::remove(folder / config_file);
+  std::error_code not_empty;
+  fs::remove(folder, not_empty);
 }
 
 std::string replace_tokenizer(const fs::path& folder, const HfTokenizer& tokenizer) {

@@ -24,6 +24,12 @@ std::string write_companions(const std::filesystem::path& folder, const plan::Ru
 // The same for a tokenizer that is named when a model is exported: replaces the tokenizer's files and ids.
 std::string replace_tokenizer(const std::filesystem::path& folder, const HfTokenizer& tokenizer);
 
+// Before a fresh start writes them: ConfigError with the first entry of the folder that write_companions() does not write (an
+// export of weights, files of the user's), which would be mixed with a run's.
+void check_companions(const std::filesystem::path& folder);
+// Removes what write_companions() writes and nothing else.
+void remove_companions(const std::filesystem::path& folder);
+
 // The config.json to write: `ours` (model::to_hf_config) with what hf/config.json has more. Where the two say the same
 // model, the imported one stays as it was; else our values win.
 nlohmann::ordered_json merged_config(const nlohmann::json& ours, const std::filesystem::path& companions);

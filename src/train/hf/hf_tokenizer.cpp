@@ -1,5 +1,6 @@
 #include "train/hf/hf_tokenizer.h"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <limits>
@@ -8,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/regular_file.h"
 #include "train/hf/tokenizer_json.h"
 
 namespace trireme::train {
@@ -22,7 +24,7 @@ constexpr std::array tokenizer_file_names = {
     "merges.txt", "vocab.txt",     "spiece.model", "chat_template.jinja",     "chat_template.json", "generation_config.json"};
 
 ordered_json read_json(const fs::path& path) {
-  std::ifstream in(path);
+  std::ifstream in = open_regular(path);
   ordered_json json = ordered_json::parse(in, nullptr, false);
   if (!json.is_object()) throw ConfigError({.file = path.string(), .allowed = "missing, or not a JSON object"});
   return json;
@@ -176,6 +178,10 @@ HfTokenizer tokenizer_named(const std::string& name) {
   throw ConfigError({.key = "--tokenizer", .value = name,
                      .allowed = "must be \"byte\", the path of a SentencePiece .model, of a tokenizer.json, or of a folder that "
                                 "holds one"});
+}
+
+bool is_tokenizer_file(const std::string& name) {
+  return std::find(tokenizer_file_names.begin(), tokenizer_file_names.end(), name) != tokenizer_file_names.end();
 }
 
 std::vector<fs::path> tokenizer_files_in(const fs::path& folder) {

@@ -26,6 +26,9 @@ std::optional<HfTokenizer> tokenizer_of_data(const std::string& prefix);
 // "byte", a SentencePiece .model, a tokenizer.json, or a folder that holds one of the two. ConfigError (--tokenizer).
 HfTokenizer tokenizer_named(const std::string& name);
 
+// Whether write_tokenizer() or a copy of a Hugging Face folder's tokenizer may write a file of this name.
+bool is_tokenizer_file(const std::string& name);
+
 // Files of a Hugging Face folder that belong to its tokenizer, chat template and generation settings.
 std::vector<std::filesystem::path> tokenizer_files_in(const std::filesystem::path& folder);
 

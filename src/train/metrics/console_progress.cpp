@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/number_words.h"
 #include "base/units.h"
 
 namespace trireme::train {
@@ -35,15 +36,15 @@ std::string ConsoleProgress::line(const StepMetrics& m) {
   average_step_s_ =
       num_seen_ <= 2 ? m.measured_step_s : average_step_s_ + weight_of_newest * (m.measured_step_s - average_step_s_);
   const std::size_t width = std::max<std::size_t>(fmt::formatted_size("{}", num_steps_), 1);
-  std::string out = fmt::format("step {:>{}}/{}  loss {:.4f}", m.step, width, num_steps_, m.loss);
-  if (m.eval_loss) out += fmt::format("  eval {:.4f}", *m.eval_loss);
+  std::string out = fmt::format("step {:>{}}/{}  loss {:.4f}", m.step, width, num_steps_, without_nan_sign(m.loss));
+  if (m.eval_loss) out += fmt::format("  eval {:.4f}", without_nan_sign(*m.eval_loss));
   if (m.eval_loss_by_set.size() > 1) {
     std::vector<std::string> sets;
-    for (const auto& [name, loss] : m.eval_loss_by_set) sets.push_back(fmt::format("{} {:.4f}", name, loss));
+    for (const auto& [name, loss] : m.eval_loss_by_set) sets.push_back(fmt::format("{} {:.4f}", name, without_nan_sign(loss)));
     out += fmt::format(" [{}]", fmt::join(sets, ", "));
   }
   if (m.bigram_loss) out += fmt::format(" (bigram {:.4f})", *m.bigram_loss);
-  out += fmt::format("  grad {:.3g}  lr {:.1e}  {}  {:.3g} TFLOP/s  {}", m.grad_norm, m.learning_rate,
+  out += fmt::format("  grad {:.3g}  lr {:.1e}  {}  {:.3g} TFLOP/s  {}", without_nan_sign(m.grad_norm), m.learning_rate,
                      describe_rate(m.tokens_per_s), m.model_tflops, describe_step_time(m));
   if (m.expert_load_max_over_mean > 0) out += fmt::format("  load {:.1f}x", m.expert_load_max_over_mean);
   if (m.peak_memory_bytes > 0) out += fmt::format("  peak {}", describe_bytes(m.peak_memory_bytes));

@@ -8,13 +8,15 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/json_words.h"
+#include "base/regular_file.h"
 
 namespace trireme::train {
 namespace {
 
 // The lines of steps up to `last_step`, newlines included. A step that a run took twice keeps its last line.
 std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_step) {
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in = open_regular(path);
   std::string kept, line;
   while (std::getline(in, line) && !in.eof()) {  // at the end of the file without a newline: cut short
     const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
@@ -46,7 +48,7 @@ void MetricsLog::write(const StepMetrics& metrics) {
 }
 
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in = open_regular(path);
   if (!in) throw ConfigError({.file = path.string(), .allowed = "no such file, or it cannot be read"});
   std::vector<StepMetrics> out;
   std::string line;
@@ -59,7 +61,7 @@ std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
     try {
       out.push_back(step_metrics_from_json(json));
     } catch (const nlohmann::json::exception& e) {
-      throw ConfigError({.file = path.string(), .key = fmt::format("line {}", number), .allowed = e.what()});
+      throw ConfigError({.file = path.string(), .key = fmt::format("line {}", number), .allowed = json_words(e)});
     }
   }
   return out;

@@ -10,14 +10,15 @@
 #include "train/optim/adamw_kernel.h"
 
 namespace trireme::train {
-namespace {
-
-// Four arrays of 64 KiB: a block stays in the second-level cache between the update and the rounding to the value.
-constexpr std::int64_t block_elements = 16384;
 
 at::ScalarType master_dtype(at::ScalarType dtype) {
   return dtype == at::kDouble ? at::kDouble : at::kFloat;
 }
+
+namespace {
+
+// Four arrays of 64 KiB: a block stays in the second-level cache between the update and the rounding to the value.
+constexpr std::int64_t block_elements = 16384;
 
 bool fused_here(const at::Tensor& value) {
   return value.device().is_cpu();

@@ -21,6 +21,9 @@
 
 namespace trireme::train {
 
+// Of moments and master weights: max(float32, dtype).
+at::ScalarType master_dtype(at::ScalarType dtype);
+
 struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;

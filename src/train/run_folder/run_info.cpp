@@ -12,6 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "base/errors.h"
+#include "base/regular_file.h"
 
 namespace trireme::train {
 namespace {
@@ -27,7 +28,7 @@ constexpr std::array secret_words = {"TOKEN", "SECRET", "PASSWORD", "KEY", "JWT"
 
 std::optional<ordered_json> read(const fs::path& folder) {
   const fs::path path = folder / run_info_file;
-  std::ifstream in(path);
+  std::ifstream in = open_regular(path);
   if (!in) return std::nullopt;
   ordered_json json = ordered_json::parse(in, nullptr, false);
   const bool good = json.is_object() && json.contains("run") && json["run"].is_string() && json.contains("sessions") &&

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.h"
+#include "base/regular_file.h"
 #include "train/run_folder/lease_file.h"
 
 namespace trireme::train {
@@ -26,7 +27,7 @@ constexpr int most_attempts = 100;
 
 // Opened afresh each time: a network file system looks at the server then.
 std::optional<std::string> read_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in = open_regular(path);
   if (!in) return std::nullopt;
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
