@@ -66,7 +66,8 @@ const std::vector<LayoutRule>& degree_rules() {
       {"layout.tp",
        [](const Setting& s) { return s.model.hidden % s.layout.tp == 0 && s.model.dense_ffn % s.layout.tp == 0; },
        [](const Setting& s) {
-         const std::string width = s.model.dense_ffn > 0 ? fmt::format(" and the feed-forward width {}", s.model.dense_ffn) : "";
+         const std::string width =
+             s.model.dense_ffn > 0 ? fmt::format(" and the feed-forward width {}", s.model.dense_ffn) : "";
          return fmt::format("layout.tp = {} does not divide the hidden size {}{}", s.layout.tp, s.model.hidden, width);
        }},
       {"layout.tp",
@@ -104,12 +105,14 @@ const std::vector<LayoutRule>& degree_rules() {
        }},
       {"layout.order",
        [](const Setting& s) {
-         return !is_moe(s) || !divides(std::int64_t{1} * s.layout.ep * s.layout.etp, stage_ranks(s)) ||
+         return !is_moe(s) || s.layout.dp <= 0 ||
+                !divides(std::int64_t{1} * s.layout.ep * s.layout.etp, stage_ranks(s)) ||
                 plan::mesh_of(s.layout).stages_agree();
        },
        [](const Setting& s) { return "layout.order: " + plan::why_stages_differ(plan::mesh_of(s.layout)); }},
       {"batch.global_batch",
-       // Without a data-parallel degree there is nothing to divide by: layout.dp's rule has said so.
+       // Without a data-parallel degree (layout.dp's rule has said so) there is nothing to divide by, and above no
+       // order of ranks.
        [](const Setting& s) {
          return s.layout.dp <= 0 || divides(s.batch.micro_batch * s.layout.dp, s.batch.global_batch);
        },
@@ -164,10 +167,7 @@ const std::vector<LayoutRule>& schedule_rules() {
              "one for each stage",
              s.layout.schedule, s.layout.micro_batch_group, s.batch.num_micro_batches(s.layout.dp), s.layout.pp);
        }},
-      {"layout.stage_layers",
-       [](const Setting& s) {
-         return plan::stage_layers_fit(s.layout, s.model.num_layers);
-       },
+      {"layout.stage_layers", [](const Setting& s) { return plan::stage_layers_fit(s.layout, s.model.num_layers); },
        [](const Setting& s) {
          return fmt::format(
              "layout.stage_layers: {} entries with {} layers in all, for {} pieces of {} layers",
