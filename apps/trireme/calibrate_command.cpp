@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -14,6 +13,7 @@
 #include "search/validation/calibration_report.h"
 #include "trireme/commands.h"
 #include "trireme/published_rows.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -49,9 +49,8 @@ void calibrate_command(const Options& o, const Context& context) {
     calibration.profile.name = std::filesystem::path(o.out).stem().string();
     platform::save_stack_profile(calibration.profile, o.out);
   }
-  std::fputs(o.json ? (json_text(search::to_json(calibration, rows.prepared()), 1) + "\n").c_str()
-                    : search::to_text(calibration, rows.prepared()).c_str(),
-             stdout);
+  write_output(o.json ? (json_text(search::to_json(calibration, rows.prepared()), 1) + "\n")
+                    : search::to_text(calibration, rows.prepared()));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "train/hf/hf_companions.h"
 #include "trireme/commands.h"
 #include "trireme/positive_number.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -130,9 +131,9 @@ void run(const Options& o) {
   if (train::tokenizer_files_in(options.companions).empty())
     say("no tokenizer is known for this model, so the folder has none: give --tokenizer to write one");
   if (o.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"source", folder.string()}, {"folder", o.to_hf}, {"files", files}}.dump());
+    print_output("{}\n", nlohmann::ordered_json{{"source", folder.string()}, {"folder", o.to_hf}, {"files", files}}.dump());
   else
-    fmt::print("wrote {} from {}\n", o.to_hf, folder.string());
+    print_output("wrote {} from {}\n", o.to_hf, folder.string());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "train/data/sentencepiece_training.h"
 #include "train/data/tokenizer.h"
 #include "trireme/commands.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -101,13 +102,13 @@ void check_given(const CLI::App& command, const Options& options) {
 }
 
 void print_side(const std::string& prefix, const train::DatasetMeta& meta) {
-  fmt::print("{}: {} documents, {} tokens, vocabulary {} ({}){}\n", prefix, meta.num_documents, meta.num_tokens,
+  print_output("{}: {} documents, {} tokens, vocabulary {} ({}){}\n", prefix, meta.num_documents, meta.num_tokens,
              meta.vocab_size, meta.tokenizer, meta.weights ? ", with weights" : "");
   if (meta.num_unknown > 0)
-    fmt::print("{}: {} tokens are the unknown token: the tokenizer does not know their characters, which are lost\n",
+    print_output("{}: {} tokens are the unknown token: the tokenizer does not know their characters, which are lost\n",
                prefix, meta.num_unknown);
   if (meta.num_u2581 > 0)
-    fmt::print("{}: {} characters U+2581 were read, which the tokenizer gives back as spaces\n", prefix,
+    print_output("{}: {} characters U+2581 were read, which the tokenizer gives back as spaces\n", prefix,
                meta.num_u2581);
 }
 
@@ -141,24 +142,24 @@ void run(const CLI::App& command, const Options& given) {
                              {"skipped", {{"count", result.skipped.count}, {"first", result.skipped.first}}},
                              {"tokenizer_seconds", tokenizer_s},
                              {"seconds", total_s}};
-    fmt::print("{}\n", json_text(out));
+    print_output("{}\n", json_text(out));
     return;
   }
   print_side(build.output_prefix + "_train", result.train);
   if (result.valid.num_documents > 0) print_side(build.output_prefix + "_valid", result.valid);
   if (std::error_code ignored;
       result.valid.num_documents == 0 && std::filesystem::exists(build.output_prefix + "_valid.idx", ignored))
-    fmt::print("{0}_valid: files of before, which are left as they are and may be of another tokenizer\n",
+    print_output("{0}_valid: files of before, which are left as they are and may be of another tokenizer\n",
                build.output_prefix);
   if (result.skipped.count > 0) {
-    fmt::print("{} bad documents were skipped:\n", result.skipped.count);
-    for (const std::string& why : result.skipped.first) fmt::print("  {}\n", why);
-    if (result.skipped.count > static_cast<std::int64_t>(result.skipped.first.size())) fmt::print("  ...\n");
+    print_output("{} bad documents were skipped:\n", result.skipped.count);
+    for (const std::string& why : result.skipped.first) print_output("  {}\n", why);
+    if (result.skipped.count > static_cast<std::int64_t>(result.skipped.first.size())) print_output("  ...\n");
   }
   if (tokenizer_s > 0)
-    fmt::print("{:.1f} s: {:.1f} s for the tokenizer, {:.1f} s to tokenize\n", total_s, tokenizer_s, result.seconds);
+    print_output("{:.1f} s: {:.1f} s for the tokenizer, {:.1f} s to tokenize\n", total_s, tokenizer_s, result.seconds);
   else
-    fmt::print("{:.1f} s\n", total_s);
+    print_output("{:.1f} s\n", total_s);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "trireme/commands.h"
 #include "trireme/layout_report.h"
 #include "trireme/positive_number.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -191,8 +192,7 @@ void design_command(const Options& o, const Context& context) {
   const auto candidates =
       search::design(chosen.question, models, {.top = o.top, .threads = o.threads, .progress = progress});
   if (!o.csv.empty()) write_file_atomically(o.csv, design_csv(o, chosen, candidates));
-  std::fputs((o.json ? json_text(design_json(o, chosen, candidates), 1) + "\n" : design_text(o, chosen, candidates)).c_str(),
-             stdout);
+  write_output(o.json ? json_text(design_json(o, chosen, candidates), 1) + "\n" : design_text(o, chosen, candidates));
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <memory>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "report/model_report.h"
 #include "trireme/commands.h"
 #include "trireme/config_folder.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -29,12 +29,10 @@ void list_models(const Options& o, const std::filesystem::path& folder) {
   if (o.json) {
     nlohmann::json list = nlohmann::json::object();
     for (const report::NamedModel& m : models) list[m.name] = report::model_json(m.spec, o.sequence_length);
-    std::fputs((json_text(list, 1) + "\n").c_str(), stdout);
+    write_output(json_text(list, 1) + "\n");
   } else {
-    std::fputs((o.markdown ? report::model_list_markdown(models, o.sequence_length)
-                           : report::model_list_text(models, o.sequence_length))
-                   .c_str(),
-               stdout);
+    write_output(o.markdown ? report::model_list_markdown(models, o.sequence_length)
+                            : report::model_list_text(models, o.sequence_length));
   }
 }
 
@@ -46,7 +44,7 @@ void model_command(const Options& o, const Context& context) {
   const model::ModelSpec spec = model::find_model(o.name, folder, o.set);
   const std::string text =
       o.json ? json_text(report::model_json(spec, o.sequence_length), 1) + "\n" : report::model_text(spec, o.sequence_length);
-  std::fputs(text.c_str(), stdout);
+  write_output(text);
 }
 
 }  // namespace

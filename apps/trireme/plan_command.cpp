@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <initializer_list>
 #include <memory>
 #include <utility>
@@ -24,6 +23,7 @@
 #include "trireme/platform_choice.h"
 #include "trireme/positive_number.h"
 #include "trireme/runnable_plan.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -87,8 +87,7 @@ void plan_run(const plan::RunSpec& run, const Options& o, const Context& context
   RunPlan planned = make_run_plan(run, mesh, platform, {.keep = {}, .software = chosen.software});
   planned.assumptions.insert(planned.assumptions.begin(), chosen.assumptions.begin(), chosen.assumptions.end());
   const PlanOutput output = output_of(o);
-  std::fputs((output.json ? json_text(run_json(planned, platform, output), 1) + "\n" : run_text(planned, platform, output)).c_str(),
-             stdout);
+  write_output(output.json ? json_text(run_json(planned, platform, output), 1) + "\n" : run_text(planned, platform, output));
   write_run_pages(planned, platform, output);
 }
 

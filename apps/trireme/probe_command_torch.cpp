@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -30,6 +29,7 @@
 #include "trireme/launch.h"
 #include "trireme/positive_number.h"
 #include "trireme/rank_probe.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -216,10 +216,10 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
   if (env.rank != 0) return;
   platform::save_platform(p, o.out);
   if (o.json)
-    std::fputs((json_text(nlohmann::json(p), 1) + "\n").c_str(), stdout);
+    write_output(json_text(nlohmann::json(p), 1) + "\n");
   else
-    std::fputs(fmt::format("{}: measured in {:.0f} s, written to {}\n", p.name,
-                           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), o.out).c_str(), stdout);
+    print_output("{}: measured in {:.0f} s, written to {}\n", p.name,
+                           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), o.out);
 }
 
 // Before ranks are started, which would each say it.

@@ -50,6 +50,11 @@ void catch_stop_signals(StopSignals how) {
   for (int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
 }
 
+void request_stop(const char* why) {
+  if (!requested.exchange(true))
+    say({"trireme: ", why, ": stopping after ", current.load(), ", then saving a checkpoint\n"});
+}
+
 bool stop_was_requested() { return requested.load(); }
 
 void stop_comes_after(const char* what) { current = what; }

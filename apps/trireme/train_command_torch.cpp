@@ -11,6 +11,7 @@
 #include "trireme/launch.h"
 #include "trireme/positive_number.h"
 #include "trireme/rank_process.h"
+#include "trireme/standard_output.h"
 #include "trireme/start_checks.h"
 
 namespace trireme::apps {
@@ -71,6 +72,7 @@ int run_in_a_launch(const Options& o, const comm::LaunchEnv& env, const Context&
 }
 
 void run(const Options& o, Context& context) {
+  ignore_gone_readers();
   const comm::LaunchEnv env = find_place(context);
   if (comm::ranks_to_start(env, o.ranks, 1) == 0) {
     wait_asleep(context);

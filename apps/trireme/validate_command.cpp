@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +10,7 @@
 #include "trireme/commands.h"
 #include "trireme/published_figures.h"
 #include "trireme/published_rows.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -23,7 +23,7 @@ struct Options {
 };
 
 void print(const nlohmann::json& j) {
-  std::fputs((json_text(j, 1) + "\n").c_str(), stdout);
+  write_output(json_text(j, 1) + "\n");
 }
 
 void validate_command(const Options& o, const Context& context) {
@@ -31,7 +31,7 @@ void validate_command(const Options& o, const Context& context) {
   if (runs == static_cast<std::ptrdiff_t>(o.rows.size())) {
     const std::vector<search::Figure> figures = predict_figures(o.rows, o.stack, context);
     if (o.json) return print(search::to_json(figures));
-    std::fputs(search::to_text(figures).c_str(), stdout);
+    write_output(search::to_text(figures));
     return;
   }
   if (o.rows.size() > 1)
@@ -41,7 +41,7 @@ void validate_command(const Options& o, const Context& context) {
   const PublishedRows rows(context, o.rows, o.models);
   const auto result = search::validate(rows.prepared(), choose_stack_profile(context, o.stack));
   if (o.json) return print(search::to_json(result));
-  std::fputs(search::to_text(result).c_str(), stdout);
+  write_output(search::to_text(result));
 }
 
 }  // namespace
