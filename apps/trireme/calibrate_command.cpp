@@ -12,6 +12,7 @@
 #include "search/validation/calibration.h"
 #include "search/validation/calibration_report.h"
 #include "trireme/commands.h"
+#include "trireme/positive_number.h"
 #include "trireme/published_rows.h"
 #include "trireme/standard_output.h"
 
@@ -63,7 +64,7 @@ void add_calibrate_command(CLI::App& app, Context& context) {
   command->add_option("--models", options->models,
                       "CSV file of architectures (default: model_configs.csv beside ROWS)");
   command->add_option("--out", options->out, "write the profile to this file");
-  command->add_option("--folds", options->folds, "fits without every n-th row; 0: none")->check(CLI::Range(0, 1000));
+  command->add_option("--folds", options->folds, "fits without every n-th row; 0: none")->check(whole_number(0, 1000));
   command->add_flag("--no-models", options->no_models, "no fits with one model left out");
   command->add_flag("--json", options->json, "print one JSON object");
   command->callback([options, &context] { calibrate_command(*options, context); });

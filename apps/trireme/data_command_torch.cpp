@@ -15,6 +15,8 @@
 #include "train/data/sentencepiece_training.h"
 #include "train/data/tokenizer.h"
 #include "trireme/commands.h"
+#include "trireme/option_rules.h"
+#include "trireme/positive_number.h"
 #include "trireme/standard_output.h"
 
 namespace trireme::apps {
@@ -87,6 +89,8 @@ void check_given(const CLI::App& command, const Options& options) {
                        .allowed = "--train-tokenizer makes the tokenizer that is used: give one of the two"});
   if (given("--eos") && !options.build.append_eos)
     throw ConfigError({.key = "--eos", .value = options.build.eos, .allowed = "has no meaning with --no-eos"});
+  if (options.build.valid_fraction == 0)
+    refuse_given(command, {"--seed"}, "chooses documents for validation, and --valid-fraction 0 keeps none");
   const auto& rule = options.build.documents.rule;
   const auto may_be_json = [&](const std::filesystem::path& path) {
     std::error_code ignored;
@@ -181,7 +185,9 @@ void add_data_command(CLI::App& app, Context&) {
   c->add_option("--eos", build.eos, "The end token by its text, where it is not the tokenizer's own");
   c->add_option("--train-tokenizer", options->tokenizer_training.model,
                 "First train a SentencePiece model on the documents, to this .model");
-  c->add_option("--vocab-size", options->tokenizer_training.vocab_size, "Of --train-tokenizer")->capture_default_str();
+  c->add_option("--vocab-size", options->tokenizer_training.vocab_size, "Of --train-tokenizer")
+      ->capture_default_str()
+      ->check(whole_number(1, 1 << 24));
   c->add_option("--model-type", options->tokenizer_training.kind, "Of --train-tokenizer: bpe or unigram")
       ->capture_default_str();
   c->add_option(
@@ -197,8 +203,12 @@ void add_data_command(CLI::App& app, Context&) {
       "--weights-key", documents.json.weights,
       "Field that says how much a document counts: a number, or a list of [begin, end, weight] in characters");
   c->add_flag("--skip-bad", documents.skip_bad, "Leave out documents that can't be read, and count them");
-  c->add_option("--valid-fraction", build.valid_fraction, "Of documents, kept for validation")->capture_default_str();
-  c->add_option("--seed", build.seed, "Of the choice of validation documents")->capture_default_str()->check(CLI::NonNegativeNumber);
+  c->add_option("--valid-fraction", build.valid_fraction, "Of documents, kept for validation")
+      ->capture_default_str()
+      ->check(number_between(0, 1));
+  c->add_option("--seed", build.seed, "Of the choice of validation documents")
+      ->capture_default_str()
+      ->check(whole_number(0, UINT64_MAX));
   c->add_flag("--no-eos{false}", build.append_eos, "Do not end documents with the end token");
   c->add_flag("--bos", build.prepend_bos, "Begin documents with the begin token");
   c->add_flag("--json", options->json, "Print one JSON object");

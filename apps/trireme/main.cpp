@@ -101,6 +101,7 @@ int main(int argc, char** argv) {
 
   try {
     check_command(app, context.arguments);
+    apps::check_thread_variables(context.environment);
     parse(app, context);
     return context.exit_code;
   } catch (const CLI::ParseError& e) {
@@ -113,8 +114,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "trireme: failed: %s\n", e.what());
     return exit_runtime_failure;
   } catch (const std::system_error& e) {
-    const bool bad_input = is_bad_path(e.code());
-    std::fprintf(stderr, "trireme: %s: %s\n", bad_input ? "error" : "failed", printable(words(e)).c_str());
+    const bool bad_input = is_bad_path(e.code()), no_thread = e.code() == std::errc::resource_unavailable_try_again;
+    std::fprintf(stderr, "trireme: %s: %s\n", bad_input ? "error" : "failed", no_thread ? apps::no_further_thread : printable(words(e)).c_str());
     return bad_input ? exit_bad_input : exit_runtime_failure;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "trireme: failed: out of memory\n");

@@ -9,6 +9,8 @@
 #include "report/model_report.h"
 #include "trireme/commands.h"
 #include "trireme/config_folder.h"
+#include "trireme/option_rules.h"
+#include "trireme/positive_number.h"
 #include "trireme/standard_output.h"
 
 namespace trireme::apps {
@@ -36,7 +38,8 @@ void list_models(const Options& o, const std::filesystem::path& folder) {
   }
 }
 
-void model_command(const Options& o, const Context& context) {
+void model_command(const CLI::App& command, const Options& o, const Context& context) {
+  if (!o.name.empty()) refuse_given(command, {"--markdown"}, "is a table of all models: leave MODEL out");
   const std::filesystem::path folder = config_folder(context) / "models";
   if (o.name.empty() && !o.set.empty())
     throw ConfigError({.key = "--set", .value = o.set.front(), .allowed = "changes one model: name it as MODEL"});
@@ -56,11 +59,11 @@ void add_model_command(CLI::App& app, Context& context) {
   c->add_option("--set", options->set, "KEY=VALUE: override a key of the model (model.num_layers=8); repeatable")
       ->allow_extra_args(false);
   c->add_option("--sequence-length", options->sequence_length, "Tokens of a sequence, for attention")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->check(whole_number(1, std::uint64_t{1} << 40))
       ->capture_default_str();
   CLI::Option* json = c->add_flag("--json", options->json, "Print one JSON object");
   c->add_flag("--markdown", options->markdown, "Print the list as a Markdown table")->excludes(json);
-  c->callback([options, &context] { model_command(*options, context); });
+  c->callback([c, options, &context] { model_command(*c, *options, context); });
 }
 
 }  // namespace trireme::apps

@@ -19,6 +19,7 @@
 #include "trireme/commands.h"
 #include "trireme/found_run.h"
 #include "trireme/layout_plan.h"
+#include "trireme/option_rules.h"
 #include "trireme/planned_run.h"
 #include "trireme/platform_choice.h"
 #include "trireme/positive_number.h"
@@ -30,6 +31,7 @@ namespace trireme::apps {
 namespace {
 
 struct Options {
+  const CLI::App* command = nullptr;
   std::string run, data;
   std::vector<std::string> set, rest;
   LayoutPlanOptions layout;
@@ -75,7 +77,15 @@ DType compute_of(const plan::RunSpec& run) {
   return run.device.dtype == DType::float64 ? DType::float32 : run.device.dtype;
 }
 
+// What is said of a machine and a batch where there is no run's file.
+void refuse_question(const plan::RunSpec& run, const Options& o) {
+  refuse_given(*o.command, {"--devices", "--precision", "--global-batch", "--sequence"},
+               "the run's file says that; --ranks and --set change it", run.file);
+}
+
 void plan_run(const plan::RunSpec& run, const Options& o, const Context& context) {
+  refuse_question(run, o);
+  refuse_given(*o.command, {"--memory-GiB", "--top", "--threads"}, "has a meaning only with --search");
   refuse_options({{"--csv", !o.layout.csv.empty()}, {"--pareto", o.layout.pareto}}, "", "has a meaning only with --search");
   model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
   for (const std::string& file : {o.layout.html, o.layout.trace})
@@ -103,6 +113,9 @@ void search_runnable(const Options& o, plan::RunSpec run, const ChosenQuestion& 
 
 // What train can't execute has no plan of segments: it is estimated as a search estimates a layout that is all given.
 void estimate_run(plan::RunSpec run, Options& o, const Context& context) {
+  refuse_question(run, o);
+  refuse_given(*o.command, {"--actions"}, "train can't execute this layout, so there are none: it is estimated", run.file);
+  refuse_given(*o.command, {"--top", "--threads"}, "has a meaning only with --search");
   QuestionOptions& q = o.layout.question;
   q.devices = o.ranks > 0 ? o.ranks : world_of(run.layout);
   q.set = {fmt::format("precision.compute={}", name_of(compute_of(run))),
@@ -120,9 +133,8 @@ void estimate_run(plan::RunSpec run, Options& o, const Context& context) {
 // file are what is searched.
 void search_run(plan::RunSpec run, Options& o, const Context& context) {
   QuestionOptions& q = o.layout.question;
-  refuse_options({{"--devices", q.devices > 0}, {"--precision", !q.precision.empty()}, {"--sequence", q.sequence > 0},
-                  {"--global-batch", q.global_batch > 0}, {"--data", !o.data.empty()}},
-                 run.file, "the run's file says that; --ranks and --set change it");
+  refuse_question(run, o);
+  refuse_given(*o.command, {"--data"}, "the run's file says that; --ranks and --set change it", run.file);
   q.devices = o.ranks > 0 ? o.ranks : number_of_ranks(run);
   q.set = {fmt::format("batch.sequence_length={}", run.batch.sequence_length),
            fmt::format("batch.global_batch={}", run.batch.global_batch),
@@ -174,7 +186,13 @@ void plan_command(Options& o, const Context& context) {
   const bool of_model = !o.layout.question.model.empty();
   if (o.run.empty() != of_model)
     throw ConfigError({.key = "plan", .value = o.run, .allowed = "either a run's file, or --model with --platform and --devices"});
-  if (of_model) refuse_options({{"--search", o.search}}, "", "is for a run's file: --model searches by itself");
+  if (of_model) {
+    refuse_given(*o.command, {"--search"}, "is for a run's file: --model searches by itself");
+    refuse_given(*o.command, {"--ranks"}, "is of a run's file: --devices says for how many a model is planned");
+    if (o.layout.out.empty()) refuse_given(*o.command, {"--data"}, "goes into the run that --out writes");
+  }
+  if ((of_model || o.search) && !o.runnable)
+    refuse_given(*o.command, {"--actions"}, "is of a layout that is simulated: needs --runnable, or a run's file without --search");
   o.layout.question.set = o.set;
   if (of_model) return search_model(o, context);
   if (std::string& platform = o.layout.question.platform; !platform.empty())
@@ -187,7 +205,10 @@ void plan_command(Options& o, const Context& context) {
     refuse_options({{"--runnable", o.runnable}, {"--out", !o.layout.out.empty()}, {"--data", !o.data.empty()}}, run.file,
                    "needs --search, or --model in place of a run's file");
   if (run.published) {
-    refuse_options({{"--search", o.search}}, run.file, "not for a published run, whose layout is given");
+    refuse_given(*o.command, {"--search", "--top", "--threads", "--memory-GiB", "--actions"},
+                 "not for a published run, whose layout is given and estimated", run.file);
+    refuse_given(*o.command, {"--ranks", "--precision", "--global-batch", "--sequence"}, "the file of a published run says that",
+                 run.file);
     return plan_published(o.layout, run, context);
   }
   if (o.search) return search_run(run, o, context);
@@ -208,13 +229,13 @@ void add_plan_command(CLI::App& app, Context& context) {
   add_question_options(*command, layout.question);
   command->add_option("--set", options->set, "KEY=VALUE...: override a key of the run, or fix one of the layout; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--ranks", options->ranks, "RUN: number of ranks (default: layout.pp x layout.dp)")->check(positive_number());
+  command->add_option("--ranks", options->ranks, "RUN: number of ranks (default: layout.pp x layout.dp)")->check(whole_number(1, 100'000'000));
   command->add_flag("--search", options->search, "RUN: find its layout and micro-batch; what --set gives of them is kept");
   command->add_flag("--runnable", options->runnable, "search only layouts that trireme train executes, and simulate them");
   command->add_option("--out", layout.out, "write the layout found as a run's file");
   command->add_option("--data", options->data, "--model with --out: prefix of token files (default: random tokens)");
-  command->add_option("--top", layout.top, "layouts to print")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--threads", layout.threads, "of the search (default: all cores)")->check(CLI::Range(1, 1024));
+  command->add_option("--top", layout.top, "layouts to print")->check(whole_number(1, 1000))->capture_default_str();
+  command->add_option("--threads", layout.threads, "of the search (default: all cores)")->check(whole_number(1, most_threads));
   command->add_flag("--pareto", layout.pareto, "also search less memory, and other numbers of devices");
   command->add_option("--csv", layout.csv, "write every layout that was estimated in full");
   command->add_flag("--json", layout.json, "print one JSON object");
@@ -223,6 +244,7 @@ void add_plan_command(CLI::App& app, Context& context) {
   command->add_option("--html", layout.html, "write a self-contained page with the timeline");
   command->add_option("--trace", layout.trace, "write a Chrome/Perfetto trace");
   command->footer([] { return plan::layout_key_help(); });
+  options->command = command;
   command->callback([options, &context] { plan_command(*options, context); });
 }
 

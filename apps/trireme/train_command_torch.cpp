@@ -108,9 +108,9 @@ void add_train_command(CLI::App& app, Context& context) {
   c->add_option("RUN", options->config, "TOML file of the run")->required();
   c->add_option("--set", options->set, "KEY=VALUE: override a key of the file; repeatable")->allow_extra_args(false);
   c->add_option("--ranks", options->ranks, "Ranks to start on this host (default: layout.pp x dp, or pp x ep)")
-      ->check(positive_number());
+      ->check(whole_number(1, most_ranks_asked));
   c->add_option("--restarts", options->restarts, "How often to start all ranks again, from the newest checkpoint, after one has died")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, 1'000'000));
   c->add_option("--platform", options->platform, "Platform file from `trireme probe`");
   CLI::Option* resume = c->add_flag("--resume", options->resume, "Go on from the newest checkpoint of the run's folder");
   c->add_flag("--resume-if-any", options->resume_if_any, "The same where there is one, else start")->excludes(resume);
