@@ -1,7 +1,6 @@
 #include "trireme/all_to_all_probe.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 
@@ -24,6 +23,7 @@
 #include "report/topology.h"
 #include "sim/network/choose.h"
 #include "sim/network/pattern_time.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 namespace {
@@ -40,10 +40,7 @@ std::string bar(double value, double largest) {
   return std::string(static_cast<std::size_t>(std::max(1.0, 40 * value / largest)), '#');
 }
 
-void print(const std::string& text) {
-  std::fputs((text + "\n").c_str(), stdout);
-  std::fflush(stdout);
-}
+void print(const std::string& text) { write_output(text + "\n"); }
 
 class NetworkProbe {
  public:

@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -13,7 +12,9 @@
 #include "search/validation/calibration_report.h"
 #include "trireme/commands.h"
 #include "trireme/named_outputs.h"
+#include "trireme/positive_number.h"
 #include "trireme/published_rows.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -60,9 +61,8 @@ void calibrate_command(const Options& o, const Context& context) {
     calibration.profile.name = std::filesystem::path(o.out).stem().string();
     platform::save_stack_profile(calibration.profile, o.out);
   }
-  std::fputs(o.json ? (json_text(search::to_json(calibration, rows.prepared()), 1) + "\n").c_str()
-                    : search::to_text(calibration, rows.prepared()).c_str(),
-             stdout);
+  write_output(o.json ? (json_text(search::to_json(calibration, rows.prepared()), 1) + "\n")
+                    : search::to_text(calibration, rows.prepared()));
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ void add_calibrate_command(CLI::App& app, Context& context) {
   command->add_option("--models", options->models,
                       "CSV file of architectures (default: model_configs.csv beside ROWS)");
   command->add_option("--out", options->out, "write the profile to this file");
-  command->add_option("--folds", options->folds, "fits without every n-th row; 0: none")->check(CLI::Range(0, 1000));
+  command->add_option("--folds", options->folds, "fits without every n-th row; 0: none")->check(whole_number(0, 1000));
   command->add_flag("--no-models", options->no_models, "no fits with one model left out");
   command->add_flag("--json", options->json, "print one JSON object");
   command->callback([options, &context] { calibrate_command(*options, context); });

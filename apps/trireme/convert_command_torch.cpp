@@ -16,7 +16,9 @@
 #include "train/checkpoint/hf_export.h"
 #include "train/hf/hf_companions.h"
 #include "trireme/commands.h"
+#include "trireme/memory_failure.h"
 #include "trireme/positive_number.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -131,9 +133,9 @@ void run(const Options& o) {
   if (train::tokenizer_files_in(options.companions).empty())
     say("no tokenizer is known for this model, so the folder has none: give --tokenizer to write one");
   if (o.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"source", folder.string()}, {"folder", o.to_hf}, {"files", files}}.dump());
+    print_output("{}\n", nlohmann::ordered_json{{"source", folder.string()}, {"folder", o.to_hf}, {"files", files}}.dump());
   else
-    fmt::print("wrote {} from {}\n", o.to_hf, folder.string());
+    print_output("wrote {} from {}\n", o.to_hf, folder.string());
 }
 
 }  // namespace
@@ -145,7 +147,7 @@ void add_convert_command(CLI::App& app, Context&) {
   c->add_option("source", options->source, "A run's folder or file, a folder of checkpoints or one of them, or a Hugging Face folder")->required();
   c->add_option("--to-hf", options->to_hf, "Folder to write: config.json, safetensors and the tokenizer")->required();
   CLI::Option* step = c->add_option("--step", options->step, "The checkpoint of this step (default: the newest)")
-                          ->check(CLI::NonNegativeNumber);
+                          ->check(whole_number(0, largest_step));
   c->add_flag("--best", options->best, "The checkpoint with the lowest evaluation loss")->excludes(step);
   c->add_option("--tokenizer", options->tokenizer,
                 "byte, a SentencePiece .model, a tokenizer.json or its folder (default: the one of the run's data)");
@@ -155,7 +157,7 @@ void add_convert_command(CLI::App& app, Context&) {
       ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
   c->add_option("--shard-GB", options->shard_GB, "Largest file")->capture_default_str()->check(positive_number());
   c->add_flag("--json", options->json, "Print one JSON object: the source, the folder and its files");
-  c->callback([options] { run(*options); });
+  c->callback([options] { tell_out_of_memory("convert", [&] { run(*options); }); });
 }
 
 }  // namespace trireme::apps

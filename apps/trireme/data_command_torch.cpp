@@ -15,6 +15,9 @@
 #include "train/data/sentencepiece_training.h"
 #include "train/data/tokenizer.h"
 #include "trireme/commands.h"
+#include "trireme/option_rules.h"
+#include "trireme/positive_number.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -89,6 +92,8 @@ void check_given(const CLI::App& command, const Options& options) {
                        .allowed = "--train-tokenizer makes the tokenizer that is used: give one of the two"});
   if (given("--eos") && !options.build.append_eos)
     throw ConfigError({.key = "--eos", .value = options.build.eos, .allowed = "has no meaning with --no-eos"});
+  if (options.build.valid_fraction == 0)
+    refuse_given(command, {"--seed"}, "chooses documents for validation, and --valid-fraction 0 keeps none");
   const auto& rule = options.build.documents.rule;
   const auto may_be_json = [&](const std::filesystem::path& path) {
     std::error_code ignored;
@@ -104,13 +109,13 @@ void check_given(const CLI::App& command, const Options& options) {
 }
 
 void print_side(const std::string& prefix, const train::DatasetMeta& meta) {
-  fmt::print("{}: {} documents, {} tokens, vocabulary {} ({}){}\n", prefix, meta.num_documents, meta.num_tokens,
+  print_output("{}: {} documents, {} tokens, vocabulary {} ({}){}\n", prefix, meta.num_documents, meta.num_tokens,
              meta.vocab_size, meta.tokenizer, meta.weights ? ", with weights" : "");
   if (meta.num_unknown > 0)
-    fmt::print("{}: {} tokens are the unknown token: the tokenizer does not know their characters, which are lost\n",
+    print_output("{}: {} tokens are the unknown token: the tokenizer does not know their characters, which are lost\n",
                prefix, meta.num_unknown);
   if (meta.num_u2581 > 0)
-    fmt::print("{}: {} characters U+2581 were read, which the tokenizer gives back as spaces\n", prefix,
+    print_output("{}: {} characters U+2581 were read, which the tokenizer gives back as spaces\n", prefix,
                meta.num_u2581);
 }
 
@@ -144,24 +149,24 @@ void run(const CLI::App& command, const Options& given) {
                              {"skipped", {{"count", result.skipped.count}, {"first", result.skipped.first}}},
                              {"tokenizer_seconds", tokenizer_s},
                              {"seconds", total_s}};
-    fmt::print("{}\n", json_text(out));
+    print_output("{}\n", json_text(out));
     return;
   }
   print_side(build.output_prefix + "_train", result.train);
   if (result.valid.num_documents > 0) print_side(build.output_prefix + "_valid", result.valid);
   if (std::error_code ignored;
       result.valid.num_documents == 0 && std::filesystem::exists(build.output_prefix + "_valid.idx", ignored))
-    fmt::print("{0}_valid: files of before, which are left as they are and may be of another tokenizer\n",
+    print_output("{0}_valid: files of before, which are left as they are and may be of another tokenizer\n",
                build.output_prefix);
   if (result.skipped.count > 0) {
-    fmt::print("{} bad documents were skipped:\n", result.skipped.count);
-    for (const std::string& why : result.skipped.first) fmt::print("  {}\n", why);
-    if (result.skipped.count > static_cast<std::int64_t>(result.skipped.first.size())) fmt::print("  ...\n");
+    print_output("{} bad documents were skipped:\n", result.skipped.count);
+    for (const std::string& why : result.skipped.first) print_output("  {}\n", why);
+    if (result.skipped.count > static_cast<std::int64_t>(result.skipped.first.size())) print_output("  ...\n");
   }
   if (tokenizer_s > 0)
-    fmt::print("{:.1f} s: {:.1f} s for the tokenizer, {:.1f} s to tokenize\n", total_s, tokenizer_s, result.seconds);
+    print_output("{:.1f} s: {:.1f} s for the tokenizer, {:.1f} s to tokenize\n", total_s, tokenizer_s, result.seconds);
   else
-    fmt::print("{:.1f} s\n", total_s);
+    print_output("{:.1f} s\n", total_s);
 }
 
 }  // namespace
@@ -183,7 +188,9 @@ void add_data_command(CLI::App& app, Context&) {
   c->add_option("--eos", build.eos, "The end token by its text, where it is not the tokenizer's own");
   c->add_option("--train-tokenizer", options->tokenizer_training.model,
                 "First train a SentencePiece model on the documents, to this .model");
-  c->add_option("--vocab-size", options->tokenizer_training.vocab_size, "Of --train-tokenizer")->capture_default_str();
+  c->add_option("--vocab-size", options->tokenizer_training.vocab_size, "Of --train-tokenizer")
+      ->capture_default_str()
+      ->check(whole_number(1, 1 << 24));
   c->add_option("--model-type", options->tokenizer_training.kind, "Of --train-tokenizer: bpe or unigram")
       ->capture_default_str();
   c->add_option(
@@ -199,8 +206,12 @@ void add_data_command(CLI::App& app, Context&) {
       "--weights-key", documents.json.weights,
       "Field that says how much a document counts: a number, or a list of [begin, end, weight] in characters");
   c->add_flag("--skip-bad", documents.skip_bad, "Leave out documents that can't be read, and count them");
-  c->add_option("--valid-fraction", build.valid_fraction, "Of documents, kept for validation")->capture_default_str();
-  c->add_option("--seed", build.seed, "Of the choice of validation documents")->capture_default_str()->check(CLI::NonNegativeNumber);
+  c->add_option("--valid-fraction", build.valid_fraction, "Of documents, kept for validation")
+      ->capture_default_str()
+      ->check(number_between(0, 1));
+  c->add_option("--seed", build.seed, "Of the choice of validation documents")
+      ->capture_default_str()
+      ->check(whole_number(0, UINT64_MAX));
   c->add_flag("--no-eos{false}", build.append_eos, "Do not end documents with the end token");
   c->add_flag("--bos", build.prepend_bos, "Begin documents with the begin token");
   c->add_flag("--json", options->json, "Print one JSON object");

@@ -18,6 +18,7 @@
 #include "trireme/layout_report.h"
 #include "trireme/named_outputs.h"
 #include "trireme/positive_number.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -192,8 +193,7 @@ void design_command(const Options& o, const Context& context) {
   const auto candidates =
       search::design(chosen.question, models, {.top = o.top, .threads = o.threads, .progress = progress});
   if (!o.csv.empty()) write_file_atomically(o.csv, design_csv(o, chosen, candidates));
-  std::fputs((o.json ? json_text(design_json(o, chosen, candidates), 1) + "\n" : design_text(o, chosen, candidates)).c_str(),
-             stdout);
+  write_output(o.json ? json_text(design_json(o, chosen, candidates), 1) + "\n" : design_text(o, chosen, candidates));
 }
 
 }  // namespace
@@ -209,14 +209,14 @@ void add_design_command(CLI::App& app, Context& context) {
       ->check(positive_number());
   c->add_option("--tokens", options->tokens, "of the whole training")->check(positive_number());
   c->add_option("--tolerance", options->tolerance, "of the budget")
-      ->check(CLI::Range(0.001, 0.5))
+      ->check(number_between(0.001, 0.5))
       ->capture_default_str();
-  c->add_option("--layers", options->layers, "only these depths")->check(CLI::Range(2, 1000));
-  c->add_option("--hidden", options->hidden, "only these hidden sizes")->check(CLI::Range(256, 65536));
+  c->add_option("--layers", options->layers, "only these depths")->check(whole_number(2, 1000));
+  c->add_option("--hidden", options->hidden, "only these hidden sizes")->check(whole_number(256, 65536));
   c->add_option("--top", options->top, "architectures to rank exactly")
-      ->check(CLI::Range(1, 1000))
+      ->check(whole_number(1, 1000))
       ->capture_default_str();
-  c->add_option("--threads", options->threads, "of the search (default: all cores)")->check(CLI::Range(1, 1024));
+  c->add_option("--threads", options->threads, "of the search (default: all cores)")->check(whole_number(1, most_threads));
   c->add_option("--csv", options->csv, "write every architecture");
   c->add_flag("--json", options->json, "print one JSON object");
   c->callback([options, &context] { design_command(*options, context); });

@@ -51,15 +51,15 @@ void add_evaluate_command(CLI::App& app, Context& context) {
       ->allow_extra_args(false);
   c->add_option("--sequences", options->sequences, "Sequences of each set, or \"all\"")->capture_default_str();
   CLI::Option* step = c->add_option("--step", options->step, "The run's checkpoint of this step (default: the newest)")
-                          ->check(positive_number());
+                          ->check(whole_number(1, largest_step));
   c->add_flag("--best", options->best, "The run's checkpoint with the lowest evaluation loss")->excludes(step);
   c->add_option("--sequence-length", options->sequence_length, "Tokens of a sequence (default: the run's, else 1024)")
-      ->check(positive_number());
+      ->check(whole_number(1, std::uint64_t{1} << 40));
   c->add_option("--micro-batch", options->micro_batch,
                 "Sequences that a rank computes at once (default: the run's, else 1)")
-      ->check(positive_number());
+      ->check(whole_number(1, 1 << 24));
   c->add_option("--ranks", options->ranks, "Ranks to start on this host (default: as the run's layout says, else 1)")
-      ->check(positive_number());
+      ->check(whole_number(1, most_ranks_asked));
   c->add_option("--set", options->set, "KEY=VALUE: override a key of the run; repeatable")->allow_extra_args(false);
   c->add_flag("--json", options->json, "Print one JSON object on standard output");
   c->callback([options, &context] { run(*options, context); });

@@ -8,6 +8,7 @@
 
 #include "base/number_words.h"
 #include "train/data/text_bytes.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 namespace {
@@ -83,16 +84,16 @@ void print_evaluation(const EvaluatedRun& evaluated, const std::vector<train::Ev
                                {"sets", nlohmann::ordered_json::array()}};
     for (const Row& row : rows) out["sets"].push_back(to_json(row));
     out["together"] = to_json(together);
-    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_output("{}\n", out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return;
   }
-  fmt::print("{}, sequences of {} tokens\n", evaluated.weights.string(), evaluated.run.batch.sequence_length);
-  fmt::print("{:<{}}  {:>9}  {:>11}  {:>13}  {:>10}  {:>9}\n", "data", width, "loss", "perplexity", "bits per byte",
+  print_output("{}, sequences of {} tokens\n", evaluated.weights.string(), evaluated.run.batch.sequence_length);
+  print_output("{:<{}}  {:>9}  {:>11}  {:>13}  {:>10}  {:>9}\n", "data", width, "loss", "perplexity", "bits per byte",
              "tokens", "sequences");
-  for (const Row& row : rows) fmt::print("{}", to_line(row, width));
+  for (const Row& row : rows) print_output("{}", to_line(row, width));
   if (rows.size() > 1) {
     together.name = "together";
-    fmt::print("{}", to_line(together, width));
+    print_output("{}", to_line(together, width));
   }
 }
 

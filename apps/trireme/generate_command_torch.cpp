@@ -1,17 +1,28 @@
 #include <ATen/Parallel.h>
 
+#include "base/config_table.h"
 #include "nn/key_value_cache.h"
 #include "nn/single_device.h"
 #include "trireme/commands.h"
 #include "trireme/generate_texts.h"
 #include "trireme/launch.h"
+#include "trireme/memory_failure.h"
+#include "trireme/option_rules.h"
 #include "trireme/positive_number.h"
 
 namespace trireme::apps {
 
 namespace {
 
-void run(const GenerateCall& call, Context& context) {
+// With one line, before anything is read.
+void check_given(const CLI::App& command, const GenerateCall& call) {
+  if (call.pp * call.ep == 1) refuse_given(command, {"--timeout"}, "has a meaning only with several ranks: --pp or --ep");
+  if (call.generate.sampling.temperature == 0)
+    refuse_given(command, {"--top-k", "--top-p"}, "has no meaning with --temperature 0, which always takes the likeliest token");
+}
+
+void run(const CLI::App& command, const GenerateCall& call, Context& context) {
+  check_given(command, call);
   if (call.pp * call.ep > 1) {
     context.exit_code = generate_on_ranks(call, context);
     return;
@@ -45,42 +56,50 @@ void add_generate_command(CLI::App& app, Context& context) {
   c->add_option("--prompt-ids", o.prompts.ids, "A prompt as token ids (5,17,3); repeatable")->allow_extra_args(false);
   c->add_option("--max-tokens", o.generate.max_tokens, "Tokens of a continuation at most")
       ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
+      ->check(whole_number(0, 1 << 24));
   c->add_option("--temperature", o.generate.sampling.temperature, "0: always the likeliest token; above 1: more varied")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(number_between(0, largest_number));
   c->add_option("--top-k", o.generate.sampling.top_k, "Choose among so many of the likeliest tokens; 0: all")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number(0, INT32_MAX));
   c->add_option("--top-p", o.generate.sampling.top_p,
                 "Choose among the likeliest tokens that have this probability together")
-      ->capture_default_str();
-  c->add_option("--seed", o.generate.seed, "The same seed gives the same texts")->capture_default_str()->check(CLI::NonNegativeNumber);
+      ->capture_default_str()
+      ->check(number_between(0, 1));
+  c->add_option("--seed", o.generate.seed, "The same seed gives the same texts")
+      ->capture_default_str()
+      ->check(whole_number(0, UINT64_MAX));
   c->add_option("--samples", o.samples, "Continuations of each prompt")
       ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+      ->check(whole_number(1, 1 << 20));
   c->add_option("--stop", o.stops, "End a continuation before this text; repeatable")->allow_extra_args(false);
   CLI::Option* step =
-      c->add_option("--step", o.checkpoint.step, "The run's checkpoint of this step (default: the newest)");
+      c->add_option("--step", o.checkpoint.step, "The run's checkpoint of this step (default: the newest)")
+          ->check(whole_number(0, largest_step));
   c->add_flag("--best", o.checkpoint.best, "The run's checkpoint with the lowest evaluation loss")->excludes(step);
   c->add_option("--data", o.data, "Prefix of the data set whose tokenizer counts (default: the run's)");
   c->add_option("--tokenizer", o.tokenizer, "byte, or a tokenizer's file (default: the data set's, or the folder's)");
   c->add_option("--batch", o.generate.slots, "Sequences that are continued at the same time")
       ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+      ->check(whole_number(1, 1 << 20));
   c->add_option("--dtype", o.dtype, "To compute in: float32, float64, bfloat16, float16")
       ->capture_default_str()
       ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
-  c->add_option("--threads", o.threads, "Threads (default: the cores)")->check(CLI::Range(1, 1024));
+  c->add_option("--threads", o.threads, "Threads (default: the cores)")->check(whole_number(1, most_threads));
   c->add_option("--pp", o.pp, "Ranks: parts that the layers are cut into")
       ->capture_default_str()
-      ->check(CLI::Range(1, 10000));
+      ->check(whole_number(1, 10000));
   c->add_option("--ep", o.ep, "Ranks of each part, among which its experts lie")
       ->capture_default_str()
-      ->check(CLI::Range(1, 10000));
+      ->check(whole_number(1, 10000));
   c->add_option("--timeout", o.timeout_s, "Seconds that ranks wait for one another")
       ->capture_default_str()
-      ->check(positive_number());
+      ->check(number_between(0.1, 1e6));
   c->add_flag("--json", o.json, "Print one JSON object a continuation");
-  c->callback([call, &context] { run(*call, context); });
+  c->callback([c, call, &context] {
+    tell_out_of_memory("generate", [&] { run(*c, *call, context); });
+  });
 }
 
 }  // namespace trireme::apps

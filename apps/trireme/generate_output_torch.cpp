@@ -1,10 +1,9 @@
-#include <cstdio>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "train/generate/utf8_text.h"
 #include "trireme/generate_output.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -31,8 +30,7 @@ struct GenerateOutput::State {
   bool begun = false;       // its prompt has been
 
   void write(const std::string& text) const {
-    const std::string out = options.terminal ? train::printable(text) : text;
-    std::fwrite(out.data(), 1, out.size(), stdout);
+    write_output(options.terminal ? train::printable(text) : text);
   }
 
   const Prompt& prompt_of(std::size_t request) const {
@@ -52,7 +50,7 @@ struct GenerateOutput::State {
                         {"seed", options.seed},
                         {"tokens_per_s", seconds > 0 ? static_cast<double>(t.result.tokens.size()) / seconds : 0.0}};
     if (tokenizer != nullptr) line["text"] = t.text;
-    fmt::print("{}\n", line.dump());
+    print_output("{}\n", line.dump());
   }
 
   // Shows what can be shown by now: the current text as far as it goes, and the next ones once it has ended.
@@ -62,20 +60,19 @@ struct GenerateOutput::State {
       if (!options.json) {
         if (!begun) {
           if (texts.size() > 1)
-            fmt::print("{}== prompt {}, sample {} ==\n", current > 0 ? "\n" : "", requests[current].prompt_number + 1,
+            print_output("{}== prompt {}, sample {} ==\n", current > 0 ? "\n" : "", requests[current].prompt_number + 1,
                        requests[current].sample_number + 1);
           write(train::utf8_text(prompt_of(current).text, true).text);
           begun = true;
         }
         write(t.text.substr(t.shown));
         t.shown = t.text.size();
-        if (t.ended) fmt::print("\n");
+        if (t.ended) print_output("\n");
       } else if (t.ended) {
         show_json(current);
       }
       if (!t.ended) break;
     }
-    std::fflush(stdout);
   }
 };
 

@@ -122,6 +122,11 @@ void write_texts(const GenerateCall& call, const OpenModel& model, const TextPla
       [&](std::size_t request, const train::Generated& generated) {
         num_tokens += static_cast<std::int64_t>(generated.tokens.size());
         output.end(request, generated);
+      },
+      [&, said_s = 0.0](const train::PromptProgress& p) mutable {
+        if (p.seconds < said_s + 2) return;
+        said_s = p.seconds;
+        say(fmt::format("reading prompts: {} of {} tokens, {:.0f} s", p.read, p.all, p.seconds));
       });
   say(fmt::format("{} tokens in {:.2f} s ({:.1f} tokens/s, {} sequences at a time)", num_tokens, work.seconds,
                   work.seconds > 0 ? static_cast<double>(num_tokens) / work.seconds : 0.0, texts.options.slots));

@@ -11,6 +11,7 @@
 #include "trireme/found_run.h"
 #include "trireme/layout_report.h"
 #include "trireme/published_figures.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -32,7 +33,7 @@ void plan_question(const LayoutPlanOptions& o, const ChosenQuestion& chosen) {
   if (!o.csv.empty()) write_file_atomically(o.csv, answer_csv(result));
   if (!o.trace.empty()) write_file_atomically(o.trace, answer_trace(answer));
   if (!o.html.empty()) write_file_atomically(o.html, answer_html(answer));
-  std::fputs((o.json ? json_text(answer_json(answer, o.explain), 1) + "\n" : answer_text(answer, o.explain)).c_str(), stdout);
+  write_output(o.json ? json_text(answer_json(answer, o.explain), 1) + "\n" : answer_text(answer, o.explain));
   if (o.out.empty()) return;
   if (!answer.feasible())
     throw ConfigError({.key = "--out", .value = o.out, .allowed = "no layout fits: there is none to write"});
@@ -44,7 +45,7 @@ void plan_question(const LayoutPlanOptions& o, const ChosenQuestion& chosen) {
                   answer.layout->needed_bytes / 1e9)};
   if (!answer.refused.empty()) about.push_back("trireme train can't run it: " + refused_text(answer.refused) + ".");
   write_run(o.out, o.as_run(s), about);
-  if (!o.json) std::fputs(fmt::format("\nWritten to {}\n", o.out).c_str(), stdout);
+  if (!o.json) print_output("\nWritten to {}\n", o.out);
 }
 
 void plan_published(const LayoutPlanOptions& o, const plan::RunSpec& run, const Context& context) {

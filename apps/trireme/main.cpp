@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -14,6 +14,8 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "trireme/commands.h"
+#include "trireme/process_start.h"
+#include "trireme/standard_output.h"
 #include "trireme/version.h"
 
 extern char** environ;
@@ -52,10 +54,28 @@ void check_command(const CLI::App& app, const std::vector<std::string>& argument
   throw trireme::ConfigError({.key = "command", .value = word, .allowed = allowed});
 }
 
+// Runs the command, too.
+void parse(CLI::App& app, const trireme::apps::Context& context) {
+  std::ostringstream help, errors;
+  try {
+    std::vector<char*> words;
+    for (const std::string& word : context.arguments) words.push_back(const_cast<char*>(word.c_str()));
+    app.parse(static_cast<int>(words.size()), words.data());
+  } catch (const CLI::CallForHelp& e) {
+    app.exit(e, help, errors);
+  } catch (const CLI::CallForAllHelp& e) {
+    app.exit(e, help, errors);
+  } catch (const CLI::CallForVersion& e) {
+    app.exit(e, help, errors);
+  }
+  trireme::apps::write_output(help.str());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace trireme;
+  apps::put_process_in_order();
   apps::Context context{.arguments = {argv, argv + argc}, .environment = read_environment()};
   set_up_log({});
 
@@ -81,16 +101,9 @@ int main(int argc, char** argv) {
 
   try {
     check_command(app, context.arguments);
-    app.parse(argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout))
-      throw std::system_error(errno, std::generic_category(), "cannot write the output");
+    apps::check_thread_variables(context.environment);
+    parse(app, context);
     return context.exit_code;
-  } catch (const CLI::CallForHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::CallForAllHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::CallForVersion& e) {
-    return app.exit(e);
   } catch (const CLI::ParseError& e) {
     std::fprintf(stderr, "trireme: error: %s (see --help)\n", printable(e.what()).c_str());
     return exit_bad_input;
@@ -101,8 +114,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "trireme: failed: %s\n", e.what());
     return exit_runtime_failure;
   } catch (const std::system_error& e) {
-    const bool bad_input = is_bad_path(e.code());
-    std::fprintf(stderr, "trireme: %s: %s\n", bad_input ? "error" : "failed", printable(words(e)).c_str());
+    const bool bad_input = is_bad_path(e.code()), no_thread = e.code() == std::errc::resource_unavailable_try_again;
+    std::fprintf(stderr, "trireme: %s: %s\n", bad_input ? "error" : "failed", no_thread ? apps::no_further_thread : printable(words(e)).c_str());
     return bad_input ? exit_bad_input : exit_runtime_failure;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "trireme: failed: out of memory\n");

@@ -12,4 +12,7 @@ namespace trireme::apps {
 // of this stage. Other errors pass.
 void name_memory_holders(int rank, const std::vector<plan::MemoryPart>& expected, const std::function<void()>& work);
 
+// The same for what is no run: a failed allocation becomes a RuntimeFailure with the operation.
+void tell_out_of_memory(const std::string& operation, const std::function<void()>& work);
+
 }  // namespace trireme::apps

@@ -21,4 +21,15 @@ void name_memory_holders(int rank, const std::vector<plan::MemoryPart>& expected
   }
 }
 
+void tell_out_of_memory(const std::string& operation, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const RuntimeFailure&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (const auto reason = nn::out_of_memory(error)) throw RuntimeFailure({.operation = operation, .reason = *reason});
+    throw;
+  }
+}
+
 }  // namespace trireme::apps

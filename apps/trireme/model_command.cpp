@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <memory>
 
 #include <fmt/format.h>
@@ -10,6 +9,9 @@
 #include "report/model_report.h"
 #include "trireme/commands.h"
 #include "trireme/config_folder.h"
+#include "trireme/option_rules.h"
+#include "trireme/positive_number.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -29,16 +31,15 @@ void list_models(const Options& o, const std::filesystem::path& folder) {
   if (o.json) {
     nlohmann::json list = nlohmann::json::object();
     for (const report::NamedModel& m : models) list[m.name] = report::model_json(m.spec, o.sequence_length);
-    std::fputs((json_text(list, 1) + "\n").c_str(), stdout);
+    write_output(json_text(list, 1) + "\n");
   } else {
-    std::fputs((o.markdown ? report::model_list_markdown(models, o.sequence_length)
-                           : report::model_list_text(models, o.sequence_length))
-                   .c_str(),
-               stdout);
+    write_output(o.markdown ? report::model_list_markdown(models, o.sequence_length)
+                            : report::model_list_text(models, o.sequence_length));
   }
 }
 
-void model_command(const Options& o, const Context& context) {
+void model_command(const CLI::App& command, const Options& o, const Context& context) {
+  if (!o.name.empty()) refuse_given(command, {"--markdown"}, "is a table of all models: leave MODEL out");
   const std::filesystem::path folder = config_folder(context) / "models";
   if (o.name.empty() && !o.set.empty())
     throw ConfigError({.key = "--set", .value = o.set.front(), .allowed = "changes one model: name it as MODEL"});
@@ -46,7 +47,7 @@ void model_command(const Options& o, const Context& context) {
   const model::ModelSpec spec = model::find_model(o.name, folder, o.set);
   const std::string text =
       o.json ? json_text(report::model_json(spec, o.sequence_length), 1) + "\n" : report::model_text(spec, o.sequence_length);
-  std::fputs(text.c_str(), stdout);
+  write_output(text);
 }
 
 }  // namespace
@@ -58,11 +59,11 @@ void add_model_command(CLI::App& app, Context& context) {
   c->add_option("--set", options->set, "KEY=VALUE: override a key of the model (model.num_layers=8); repeatable")
       ->allow_extra_args(false);
   c->add_option("--sequence-length", options->sequence_length, "Tokens of a sequence, for attention")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->check(whole_number(1, std::uint64_t{1} << 40))
       ->capture_default_str();
   CLI::Option* json = c->add_flag("--json", options->json, "Print one JSON object");
   c->add_flag("--markdown", options->markdown, "Print the list as a Markdown table")->excludes(json);
-  c->callback([options, &context] { model_command(*options, context); });
+  c->callback([c, options, &context] { model_command(*c, *options, context); });
 }
 
 }  // namespace trireme::apps

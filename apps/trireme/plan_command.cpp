@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <initializer_list>
 #include <memory>
 #include <utility>
@@ -21,17 +20,20 @@
 #include "trireme/found_run.h"
 #include "trireme/layout_plan.h"
 #include "trireme/named_outputs.h"
+#include "trireme/option_rules.h"
 #include "trireme/planned_run.h"
 #include "trireme/platform_choice.h"
 #include "trireme/positive_number.h"
 #include "trireme/runnable_plan.h"
 #include "trireme/shown_schedule.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
 namespace {
 
 struct Options {
+  const CLI::App* command = nullptr;
   std::string run, data, show;
   std::vector<std::string> set, rest;
   LayoutPlanOptions layout;
@@ -86,7 +88,15 @@ void check_outputs_of(const Options& o, const plan::RunSpec& run) {
                  {"platform", run.platform}, {"model.file", run.model_origin}});
 }
 
+// What is said of a machine and a batch where there is no run's file.
+void refuse_question(const plan::RunSpec& run, const Options& o) {
+  refuse_given(*o.command, {"--devices", "--precision", "--global-batch", "--sequence"},
+               "the run's file says that; --ranks and --set change it", run.file);
+}
+
 void plan_run(const plan::RunSpec& run, const Options& o, const Context& context) {
+  refuse_question(run, o);
+  refuse_given(*o.command, {"--memory-GiB", "--top", "--threads"}, "has a meaning only with --search");
   refuse_options({{"--csv", !o.layout.csv.empty()}, {"--pareto", o.layout.pareto}}, "", "has a meaning only with --search");
   model::refuse_untrainable(run.model, run.file);  // what is priced here is what `trireme train` would execute
   for (const std::string& warning : plan::warnings(run)) spdlog::warn("{}", warning);
@@ -98,8 +108,7 @@ void plan_run(const plan::RunSpec& run, const Options& o, const Context& context
   RunPlan planned = make_run_plan(run, mesh, platform, {.keep = {}, .software = chosen.software});
   planned.assumptions.insert(planned.assumptions.begin(), chosen.assumptions.begin(), chosen.assumptions.end());
   const PlanOutput output = output_of(o);
-  std::fputs((output.json ? json_text(run_json(planned, platform, output), 1) + "\n" : run_text(planned, platform, output)).c_str(),
-             stdout);
+  write_output(output.json ? json_text(run_json(planned, platform, output), 1) + "\n" : run_text(planned, platform, output));
   write_run_pages(planned, platform, output);
 }
 
@@ -115,6 +124,9 @@ void search_runnable(const Options& o, plan::RunSpec run, const ChosenQuestion& 
 
 // What train can't execute has no plan of segments: it is estimated as a search estimates a layout that is all given.
 void estimate_run(plan::RunSpec run, Options& o, const Context& context) {
+  refuse_question(run, o);
+  refuse_given(*o.command, {"--actions"}, "train can't execute this layout, so there are none: it is estimated", run.file);
+  refuse_given(*o.command, {"--top", "--threads"}, "has a meaning only with --search");
   QuestionOptions& q = o.layout.question;
   if (!run.layout.schedule_file.path.empty())
     throw ConfigError(
@@ -138,9 +150,8 @@ void estimate_run(plan::RunSpec run, Options& o, const Context& context) {
 // file are what is searched.
 void search_run(plan::RunSpec run, Options& o, const Context& context) {
   QuestionOptions& q = o.layout.question;
-  refuse_options({{"--devices", q.devices > 0}, {"--precision", !q.precision.empty()}, {"--sequence", q.sequence > 0},
-                  {"--global-batch", q.global_batch > 0}, {"--data", !o.data.empty()}},
-                 run.file, "the run's file says that; --ranks and --set change it");
+  refuse_question(run, o);
+  refuse_given(*o.command, {"--data"}, "the run's file says that; --ranks and --set change it", run.file);
   if (!run.layout.schedule_file.path.empty())
     throw ConfigError({.file = run.file,
                        .key = "layout.schedule_file",
@@ -197,9 +208,13 @@ void plan_command(Options& o, const Context& context) {
   const bool of_model = !o.layout.question.model.empty();
   if (o.run.empty() != of_model)
     throw ConfigError({.key = "plan", .value = o.run, .allowed = "either a run's file, or --model with --platform and --devices"});
-  if (of_model)
-    refuse_options({{"--search", o.search}, {"--show", !o.show.empty()}}, "",
-                   "is for a run's file: --model searches by itself");
+  if (of_model) {
+    refuse_given(*o.command, {"--search", "--show"}, "is for a run's file: --model searches by itself");
+    refuse_given(*o.command, {"--ranks"}, "is of a run's file: --devices says for how many a model is planned");
+    if (o.layout.out.empty()) refuse_given(*o.command, {"--data"}, "goes into the run that --out writes");
+  }
+  if ((of_model || o.search) && !o.runnable)
+    refuse_given(*o.command, {"--actions"}, "is of a layout that is simulated: needs --runnable, or a run's file without --search");
   o.layout.question.set = o.set;
   if (of_model) {
     check_outputs_of(o, {});
@@ -219,11 +234,14 @@ void plan_command(Options& o, const Context& context) {
     refuse_options({{"--search", o.search}}, run.file,
                    "not with --show, which prints the schedule of the file's layout");
     const int ranks = o.ranks > 0 || !plan::has_plan_of_segments(run.layout) ? o.ranks : number_of_ranks(run);
-    std::fputs(shown_schedule(run, ranks, o.show).c_str(), stdout);
+    write_output(shown_schedule(run, ranks, o.show));
     return;
   }
   if (run.published) {
-    refuse_options({{"--search", o.search}}, run.file, "not for a published run, whose layout is given");
+    refuse_given(*o.command, {"--search", "--top", "--threads", "--memory-GiB", "--actions"},
+                 "not for a published run, whose layout is given and estimated", run.file);
+    refuse_given(*o.command, {"--ranks", "--precision", "--global-batch", "--sequence"}, "the file of a published run says that",
+                 run.file);
     return plan_published(o.layout, run, context);
   }
   if (o.search) return search_run(run, o, context);
@@ -245,13 +263,13 @@ void add_plan_command(CLI::App& app, Context& context) {
   add_question_options(*command, layout.question);
   command->add_option("--set", options->set, "KEY=VALUE...: override a key of the run, or fix one of the layout; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--ranks", options->ranks, "RUN: number of ranks (default: layout.pp x layout.dp)")->check(positive_number());
+  command->add_option("--ranks", options->ranks, "RUN: number of ranks (default: layout.pp x layout.dp)")->check(whole_number(1, 100'000'000));
   command->add_flag("--search", options->search, "RUN: find its layout and micro-batch; what --set gives of them is kept");
   command->add_flag("--runnable", options->runnable, "search only layouts that trireme train executes, and simulate them");
   command->add_option("--out", layout.out, "write the layout found as a run's file");
   command->add_option("--data", options->data, "--model with --out: prefix of token files (default: random tokens)");
-  command->add_option("--top", layout.top, "layouts to print")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--threads", layout.threads, "of the search (default: all cores)")->check(CLI::Range(1, 1024));
+  command->add_option("--top", layout.top, "layouts to print")->check(whole_number(1, 1000))->capture_default_str();
+  command->add_option("--threads", layout.threads, "of the search (default: all cores)")->check(whole_number(1, most_threads));
   command->add_flag("--pareto", layout.pareto, "also search less memory, and other numbers of devices");
   command->add_option("--csv", layout.csv, "write every layout that was estimated in full");
   command
@@ -264,6 +282,7 @@ void add_plan_command(CLI::App& app, Context& context) {
   command->add_option("--html", layout.html, "write a self-contained page with the timeline");
   command->add_option("--trace", layout.trace, "write a Chrome/Perfetto trace");
   command->footer([] { return plan::layout_key_help(); });
+  options->command = command;
   command->callback([options, &context] { plan_command(*options, context); });
 }
 

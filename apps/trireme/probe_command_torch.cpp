@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -20,6 +19,7 @@
 #include "parallel/thread_policy.h"
 #include "plan/all_to_all/generators.h"
 #include "plan/run_spec.h"
+#include "platform/host_memory.h"
 #include "platform/platform_file.h"
 #include "sim/memory_cost.h"
 #include "sim/price.h"
@@ -28,8 +28,11 @@
 #include "trireme/commands.h"
 #include "trireme/launch.h"
 #include "trireme/named_outputs.h"
+#include "trireme/memory_failure.h"
+#include "trireme/option_rules.h"
 #include "trireme/positive_number.h"
 #include "trireme/rank_probe.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -216,10 +219,10 @@ void run_rank(const Options& o, const plan::RunSpec& run, const plan::Mesh& mesh
   if (env.rank != 0) return;
   platform::save_platform(p, o.out);
   if (o.json)
-    std::fputs((json_text(nlohmann::json(p), 1) + "\n").c_str(), stdout);
+    write_output(json_text(nlohmann::json(p), 1) + "\n");
   else
-    std::fputs(fmt::format("{}: measured in {:.0f} s, written to {}\n", p.name,
-                           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), o.out).c_str(), stdout);
+    print_output("{}: measured in {:.0f} s, written to {}\n", p.name,
+                           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), o.out);
 }
 
 // Before ranks are started, which would each say it.
@@ -242,7 +245,30 @@ bool is_platform(const std::filesystem::path& file) {
   }
 }
 
-void probe_command(const Options& o, Context& context) {
+// In --all-to-all alone a size is exchanged, and this process holds what it sends, what it gets and a copy of each.
+void check_bytes(const Options& o, int ranks) {
+  const platform::HostMemory memory = platform::measure_host_memory();
+  if (memory.total_bytes <= 0) return;
+  for (const double bytes : o.bytes) {
+    const double needed = 4 * bytes * ranks * ranks;
+    if (needed > memory.total_bytes)
+      throw ConfigError({.key = "--bytes", .value = fmt::format("{:g}", bytes),
+                         .allowed = fmt::format("{} ranks that have so much for each other need {:.3g} GiB, and this host has {:.3g}: "
+                                                "at most {:.0f}",
+                                                ranks, needed / GiB, memory.total_bytes / GiB, memory.total_bytes / 4 / ranks / ranks)});
+  }
+}
+
+void check_given(const CLI::App& command, const Options& o) {
+  if (!o.all_to_all)
+    refuse_given(command, {"--save-race", "--bytes", "--patterns", "--top-k", "--samples"}, "is of the race of patterns: needs --all-to-all");
+  const bool network = o.links || o.all_to_all;
+  if (!network) refuse_given(command, {"--nodes-per-group"}, "is of links between ranks: needs --links or --all-to-all");
+  if (network) refuse_given(command, {"--run", "--set"}, "says what to compute, and --links and --all-to-all measure the network alone");
+}
+
+void probe_command(const CLI::App& command, const Options& o, Context& context) {
+  check_given(command, o);
   const comm::LaunchEnv env = find_place(context);
   const bool launched = comm::ranks_to_start(env, o.ranks, 1) == 0;
   // Measuring takes a minute, or more.
@@ -252,6 +278,7 @@ void probe_command(const Options& o, Context& context) {
   if (!launched) check_patterns(o.patterns);
   if (o.links || o.all_to_all) {
     const int ranks = launched ? env.world : o.ranks > 0 ? o.ranks : std::min(8, std::max(2, num_cores()));
+    if (!launched) check_bytes(o, ranks);
     if (!launched && ranks > 1) {
       context.exit_code = launch_local({.ranks = ranks, .timeout = after_a_death}, context);
       return;
@@ -283,7 +310,7 @@ void add_probe_command(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* c = app.add_subcommand("probe", "Measure this host into a platform file; let nothing else run meanwhile");
   c->add_option("--out", options->out, "Platform file to write (.toml or .json)")->capture_default_str();
-  c->add_option("--ranks", options->ranks, "Ranks that share the host (default: the run's, else its cores)")->check(positive_number());
+  c->add_option("--ranks", options->ranks, "Ranks that share the host (default: the run's, else its cores)")->check(whole_number(1, most_ranks_asked));
   c->add_option("--run", options->run, "Also measure the segments of this run's model, in its shapes (default: a small model's)");
   c->add_option("--set", options->set, "KEY=VALUE: override a key of the run; repeatable")->allow_extra_args(false);
   c->add_flag("--quick", options->quick, "Fewer shapes, shorter: for a first look");
@@ -293,10 +320,12 @@ void add_probe_command(CLI::App& app, Context& context) {
   c->add_flag("--save-race", options->save_race, "Write the race's times to --out: patterns are chosen by them from then on");
   c->add_option("--bytes", options->bytes, "Sizes of the race: bytes that a rank has for each other one")->delimiter(',')->check(positive_number());
   c->add_option("--patterns", options->patterns, "Patterns of the race (default: all that fit the nodes)")->delimiter(',');
-  c->add_option("--top-k", options->top_k, "Experts that a raced token goes to")->capture_default_str()->check(CLI::Range(1, 64));
-  c->add_option("--samples", options->samples, "Samples of each pattern and size")->capture_default_str()->check(CLI::Range(3, 1000));
-  c->add_option("--nodes-per-group", options->nodes_per_group, "Nodes that share a switch (default: no such level)")->check(CLI::NonNegativeNumber);
-  c->callback([options, &context] { probe_command(*options, context); });
+  c->add_option("--top-k", options->top_k, "Experts that a raced token goes to")->capture_default_str()->check(whole_number(1, 64));
+  c->add_option("--samples", options->samples, "Samples of each pattern and size")->capture_default_str()->check(whole_number(3, 1000));
+  c->add_option("--nodes-per-group", options->nodes_per_group, "Nodes that share a switch (default: no such level)")->check(whole_number(0, 1 << 24));
+  c->callback([c, options, &context] {
+    tell_out_of_memory("probe", [&] { probe_command(*c, *options, context); });
+  });
 }
 
 }  // namespace trireme::apps

@@ -16,7 +16,7 @@ struct PromptOptions {
 };
 
 // Where no prompt is given, all of standard input becomes one, but for one line end at its end. ConfigError where that
-// is a terminal.
+// is a terminal, and as read_prompt_input().
 void take_input(PromptOptions& options);
 
 // In the order: texts, file, ids, and standard input where there are none.

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iostream>
-#include <iterator>
+#include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "base/errors.h"
 #include "base/utf8.h"
+#include "trireme/prompt_input.h"
 
 namespace trireme::apps {
 
@@ -26,8 +25,7 @@ void check_is_text(const std::string& text, const std::string& file) {
 }
 
 std::vector<std::string> prompts_of_file(const std::string& file, const std::string& separator) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw ConfigError({.file = file, .key = "--prompt-file", .allowed = "no such file, or it cannot be read"});
+  std::istringstream in(read_prompt_file(file));
   std::vector<std::string> out;
   std::string together;
   bool any = false;
@@ -63,6 +61,7 @@ std::vector<std::int32_t> ids_of(const std::string& list, std::int64_t vocab_siz
     out.push_back(static_cast<std::int32_t>(id));
     at = rest + (rest != end ? 1 : 0);
   }
+  if (list.ends_with(',')) refuse("token ids with commas between them, and none behind the last");
   if (out.empty()) refuse("at least one token id");
   return out;
 }
@@ -71,10 +70,7 @@ std::vector<std::int32_t> ids_of(const std::string& list, std::int64_t vocab_siz
 
 void take_input(PromptOptions& options) {
   if (!options.texts.empty() || !options.file.empty() || !options.ids.empty()) return;
-  if (isatty(STDIN_FILENO))
-    throw ConfigError({.key = "--prompt",
-                       .allowed = "a prompt is needed: --prompt TEXT, --prompt-file FILE, or text on standard input"});
-  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  std::string text = read_prompt_input();
   if (text.ends_with('\n')) text.pop_back();
   options.texts.push_back(std::move(text));
 }

@@ -23,13 +23,13 @@ namespace fs = std::filesystem;
 
 void add_question_options(CLI::App& command, QuestionOptions& o) {
   command.add_option("--platform", o.platform, "platform file, or a name (dgx_h100)");
-  command.add_option("--devices", o.devices, "number of devices")->check(CLI::Range(1LL, 100'000'000LL));
+  command.add_option("--devices", o.devices, "number of devices")->check(whole_number(1, 100'000'000));
   command.add_option("--stack", o.stack,
                      "what software gets out of the machine: a stack profile's file or name, an entry of it "
                      "(published:torchtitan_compile), or \"uncalibrated\"");
   command.add_option("--precision", o.precision, "compute format: bfloat16, float16, float8, mxfp8, nvfp4 or float32");
-  command.add_option("--global-batch", o.global_batch, "sequences a step")->check(positive_number());
-  command.add_option("--sequence", o.sequence, "tokens of a sequence")->check(positive_number());
+  command.add_option("--global-batch", o.global_batch, "sequences a step")->check(whole_number(1, std::uint64_t{1} << 40));
+  command.add_option("--sequence", o.sequence, "tokens of a sequence")->check(whole_number(1, std::uint64_t{1} << 40));
   command.add_option("--memory-GiB", o.memory_GiB, "memory that a rank may need (default: all of the device's)")
       ->check(positive_number());
 }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -15,6 +14,7 @@
 #include "trireme/commands.h"
 #include "trireme/named_outputs.h"
 #include "trireme/platform_choice.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -76,10 +76,10 @@ void report_command(const Options& o) {
   page.commit();
   events.commit();
   if (o.json) {
-    std::fputs((json_text(report::run_json(r), 1) + "\n").c_str(), stdout);
+    write_output(json_text(report::run_json(r), 1) + "\n");
   } else {
-    std::fputs(text.c_str(), stdout);
-    std::fputs(fmt::format("\nPage: {}\nTrace (ui.perfetto.dev): {}\n", html.string(), trace.string()).c_str(), stdout);
+    write_output(text);
+    print_output("\nPage: {}\nTrace (ui.perfetto.dev): {}\n", html.string(), trace.string());
   }
 }
 

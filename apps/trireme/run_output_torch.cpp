@@ -5,17 +5,21 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/errors.h"
 #include "base/printable.h"
 #include "report/pattern_choice.h"
 #include "train/metrics/console_progress.h"
 #include "train/metrics/metrics_log.h"
 #include "train/metrics/tensorboard.h"
+#include "trireme/standard_output.h"
+#include "trireme/stop_signals.h"
 
 namespace trireme::apps {
 
 struct RunOutput::State {
   plan::RunSpec run;
   bool json = false;
+  bool nobody_reads = false;  // standard output
   double predicted_peak_bytes = 0;
   train::ConsoleProgress console;
   std::int64_t behind = 0;  // the step that the run goes on from
@@ -39,7 +43,8 @@ RunOutput::RunOutput(const plan::RunSpec& run, const plan::Plan& plan, const pla
 RunOutput::~RunOutput() = default;
 
 void RunOutput::message(const std::string& text) {
-  fmt::print(stderr, "{}\n", text);
+  // A message that cannot be written is no reason to end.
+  std::fputs((text + "\n").c_str(), stderr);
   std::fflush(stderr);
 }
 
@@ -57,8 +62,16 @@ void RunOutput::step(const train::StepMetrics& measured) {
     state_->tensorboard = std::make_unique<train::TensorBoardWriter>(state_->run.folder / "tensorboard", state_->behind + 1);
   state_->log->write(m);
   state_->tensorboard->write(m);
-  fmt::print("{}\n", state_->json ? train::to_json(m).dump() : state_->console.line(m));
-  std::fflush(stdout);
+  if (state_->nobody_reads) return;
+  try {
+    write_output((state_->json ? train::to_json(m).dump() : state_->console.line(m)) + "\n");
+  } catch (const OutputError& error) {
+    if (!error.reader_has_gone())
+      throw RuntimeFailure({.rank = 0, .operation = "write standard output", .reason = error.code().message()});
+    // As `head` ends once it has seen enough: what was trained is not lost for that.
+    state_->nobody_reads = true;
+    request_stop("nobody reads standard output any more");
+  }
 }
 
 void RunOutput::end(const train::TrainOutcome& outcome) {

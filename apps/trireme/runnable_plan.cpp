@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "trireme/found_run.h"
 #include "trireme/layout_plan.h"
 #include "trireme/run_search.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -114,12 +114,12 @@ void say_that_nothing_fits(const Candidates& candidates, const search::RunQuesti
     throw ConfigError({.key = "--out", .value = o.out, .allowed = "no layout fits: there is none to write"});
   if (o.output.json) {
     const json j = {{"feasible", false}, {"reasons", candidates.reasons}, {"search", {{"layouts", candidates.layouts}}}};
-    std::fputs((json_text(j, 1) + "\n").c_str(), stdout);
+    write_output(json_text(j, 1) + "\n");
     return;
   }
   std::string text = fmt::format("No layout of {} ranks that trireme train executes fits.\n", q.num_ranks);
   for (const std::string& reason : candidates.reasons) text += "  " + reason + "\n";
-  std::fputs(text.c_str(), stdout);
+  write_output(text);
 }
 
 }  // namespace
@@ -167,10 +167,10 @@ void plan_runnable(const search::RunQuestion& asked, const ChosenQuestion& chose
       of["ranks"] = f.ranks;
       j["fewer_ranks"].push_back(std::move(of));
     }
-    std::fputs((json_text(j, 1) + "\n").c_str(), stdout);
+    write_output(json_text(j, 1) + "\n");
   } else {
-    std::fputs(run_text(planned, platform.spec, o.output).c_str(), stdout);
-    std::fputs(found_text(candidates, priced, fewer, o, seconds).c_str(), stdout);
+    write_output(run_text(planned, platform.spec, o.output));
+    write_output(found_text(candidates, priced, fewer, o, seconds));
   }
   write_run_pages(planned, platform.spec, o.output);
   if (o.out.empty()) return;
@@ -179,7 +179,7 @@ void plan_runnable(const search::RunQuestion& asked, const ChosenQuestion& chose
                          run_line(best.run)),
              fmt::format("Predicted: a step of {}, {} on a rank.", report::show_seconds(best.step_s),
                          report::show_bytes(best.peak_bytes))});
-  if (!o.output.json) std::fputs(fmt::format("\nWritten to {}\n", o.out).c_str(), stdout);
+  if (!o.output.json) print_output("\nWritten to {}\n", o.out);
 }
 
 }  // namespace trireme::apps

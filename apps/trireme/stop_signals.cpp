@@ -53,6 +53,11 @@ void catch_stop_signals(StopSignals how) {
   if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
+void request_stop(const char* why) {
+  if (!requested.exchange(true))
+    say({"trireme: ", why, ": stopping after ", current.load(), ", then saving a checkpoint\n"});
+}
+
 bool stop_was_requested() { return requested.load(); }
 
 void stop_comes_after(const char* what) { current = what; }

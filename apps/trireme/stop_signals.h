@@ -10,6 +10,8 @@ struct StopSignals {
   bool second_kills = false;  // a second SIGINT or SIGTERM ends the process: where no launcher does that
 };
 void catch_stop_signals(StopSignals how);  // once
+// The same as a signal, for another reason: "nobody reads standard output any more". It is said.
+void request_stop(const char* why);
 bool stop_was_requested();
 // What a stop that is asked for now waits for: "this step". The text must live as long as the process.
 void stop_comes_after(const char* what);

@@ -11,6 +11,7 @@
 #include "trireme/launch.h"
 #include "trireme/positive_number.h"
 #include "trireme/rank_process.h"
+#include "trireme/standard_output.h"
 #include "trireme/start_checks.h"
 
 namespace trireme::apps {
@@ -71,6 +72,7 @@ int run_in_a_launch(const Options& o, const comm::LaunchEnv& env, const Context&
 }
 
 void run(const Options& o, Context& context) {
+  ignore_gone_readers();
   const comm::LaunchEnv env = find_place(context);
   if (comm::ranks_to_start(env, o.ranks, 1) == 0) {
     wait_asleep(context);
@@ -106,9 +108,9 @@ void add_train_command(CLI::App& app, Context& context) {
   c->add_option("RUN", options->config, "TOML file of the run")->required();
   c->add_option("--set", options->set, "KEY=VALUE: override a key of the file; repeatable")->allow_extra_args(false);
   c->add_option("--ranks", options->ranks, "Ranks to start on this host (default: layout.pp x dp, or pp x ep)")
-      ->check(positive_number());
+      ->check(whole_number(1, most_ranks_asked));
   c->add_option("--restarts", options->restarts, "How often to start all ranks again, from the newest checkpoint, after one has died")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, 1'000'000));
   c->add_option("--platform", options->platform, "Platform file from `trireme probe`");
   CLI::Option* resume = c->add_flag("--resume", options->resume, "Go on from the newest checkpoint of the run's folder");
   c->add_flag("--resume-if-any", options->resume_if_any, "The same where there is one, else start")->excludes(resume);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -9,8 +8,10 @@
 #include "model/model_table.h"
 #include "search/validation/validation.h"
 #include "trireme/commands.h"
+#include "trireme/option_rules.h"
 #include "trireme/published_figures.h"
 #include "trireme/published_rows.h"
+#include "trireme/standard_output.h"
 
 namespace trireme::apps {
 
@@ -23,15 +24,16 @@ struct Options {
 };
 
 void print(const nlohmann::json& j) {
-  std::fputs((json_text(j, 1) + "\n").c_str(), stdout);
+  write_output(json_text(j, 1) + "\n");
 }
 
-void validate_command(const Options& o, const Context& context) {
+void validate_command(const CLI::App& command, const Options& o, const Context& context) {
   const auto runs = std::count_if(o.rows.begin(), o.rows.end(), [](const std::string& p) { return is_run_path(p); });
   if (runs == static_cast<std::ptrdiff_t>(o.rows.size())) {
+    refuse_given(command, {"--models"}, "is of a CSV file of rows: a run's file has its own model");
     const std::vector<search::Figure> figures = predict_figures(o.rows, o.stack, context);
     if (o.json) return print(search::to_json(figures));
-    std::fputs(search::to_text(figures).c_str(), stdout);
+    write_output(search::to_text(figures));
     return;
   }
   if (o.rows.size() > 1)
@@ -41,7 +43,7 @@ void validate_command(const Options& o, const Context& context) {
   const PublishedRows rows(context, o.rows, o.models);
   const auto result = search::validate(rows.prepared(), choose_stack_profile(context, o.stack));
   if (o.json) return print(search::to_json(result));
-  std::fputs(search::to_text(result).c_str(), stdout);
+  write_output(search::to_text(result));
 }
 
 }  // namespace
@@ -59,7 +61,7 @@ void add_validate_command(CLI::App& app, Context& context) {
   command->add_option("--stack", options->stack,
                       "stack profile: a file, a name, or \"uncalibrated\" (default: published)");
   command->add_flag("--json", options->json, "print one JSON object");
-  command->callback([options, &context] { validate_command(*options, context); });
+  command->callback([command, options, &context] { validate_command(*command, *options, context); });
 }
 
 }  // namespace trireme::apps

@@ -23,9 +23,15 @@ bool tells_of_memory(const c10::Error& error) {
   return false;
 }
 
+// What std::thread throws: the stack of another thread found no room (or ulimit -u none for another thread).
+bool starts_no_thread(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  return system != nullptr && system->code() == std::errc::resource_unavailable_try_again;
+}
+
 bool tells_of_memory(const std::exception& error) {
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) return tells_of_memory(*torch);
-  if (const auto* system = dynamic_cast<const std::system_error*>(&error)) return system->code() == std::errc::not_enough_memory;
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error)) return system->code() == std::errc::not_enough_memory || starts_no_thread(error);
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr || dynamic_cast<const std::length_error*>(&error) != nullptr;
 }
 
@@ -52,7 +58,8 @@ std::string size(double bytes) {
 std::optional<std::string> out_of_memory(const std::exception& error) {
   if (!tells_of_memory(error)) return {};
   const auto asked = bytes_asked_for(error.what());
-  return fmt::format("out of memory: {}this rank's tensors hold {}, at most so far {}",
+  return fmt::format("out of memory: {}{}this rank's tensors hold {}, at most so far {}",
+                     starts_no_thread(error) ? "the system starts no further thread (is there an ulimit -v or -u?); " : "",
                      asked ? fmt::format("{} more were asked for; ", size(*asked)) : "",
                      size(static_cast<double>(current_tensor_bytes())), size(static_cast<double>(peak_tensor_bytes())));
 }

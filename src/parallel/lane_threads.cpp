@@ -32,20 +32,17 @@ class LaneThreads : public Lanes {
       num_waits_[action.id] = static_cast<int>(action.waits.size());
       for (const int wait : action.waits) dependents_.at(wait).push_back(action.id);
     }
-    for (int lane = 0; lane < plan::num_lanes; ++lane)
-      if (lane != compute_lane && !lanes_[lane].actions.empty())
-        lanes_[lane].thread = std::thread([this, lane] { serve(lane); });
+    try {
+      for (int lane = 0; lane < plan::num_lanes; ++lane)
+        if (lane != compute_lane && !lanes_[lane].actions.empty())
+          lanes_[lane].thread = std::thread([this, lane] { serve(lane); });
+    } catch (...) {
+      stop();  // a limit on threads or memory: those that have started must end before they are destroyed
+      throw;
+    }
   }
 
-  ~LaneThreads() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    for (Lane& lane : lanes_) lane.wake.notify_one();
-    for (Lane& lane : lanes_)
-      if (lane.thread.joinable()) lane.thread.join();
-  }
+  ~LaneThreads() override { stop(); }
 
   LaneFailure run(std::vector<plan::Span>& spans) override {
     std::unique_lock lock(mutex_);
@@ -83,6 +80,16 @@ class LaneThreads : public Lanes {
     std::condition_variable wake;
     std::thread thread;
   };
+
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    for (Lane& lane : lanes_) lane.wake.notify_one();
+    for (Lane& lane : lanes_)
+      if (lane.thread.joinable()) lane.thread.join();
+  }
 
   static int index_of(const plan::Action& action) { return static_cast<int>(action.lane); }
 

@@ -161,6 +161,8 @@ class DataMistakes(Case):
         self.refused("a.txt", says=["a.txt:1: is a JSON object: --documents jsonl"])
         self.refused("a.txt", "--json-key", "text", says=["--json-key: is a field of JSON lines"])
         self.refused("a.jsonl", "--prompt-key", "p", says=["--prompt-key = p", "--completion-key"])
+        self.refused("a.jsonl", "--prompt-key", "p", "--completion-key", "p", says=["--completion-key = p: is the field of --prompt-key, too"])
+        self.refused("a.jsonl", "--weights-key", "text", says=["--weights-key = text: is the field of the text, too"])
         self.refused("a.jsonl", "--weights-key", "w", says=['a.jsonl:1: has no field "w"; it has "text"'])
         self.write("w.jsonl", '{"text": "a", "w": -1}\n')
         self.refused("w.jsonl", "--weights-key", "w", says=["w.jsonl:1", "a weight must be a number from 0"])
@@ -177,10 +179,11 @@ class DataMistakes(Case):
             (["--documents", "page"], ["--documents = page: must be one of blank_line, line, file, separator, jsonl"]),
             (["--documents", "separator"], ["--separator: is missing"]),
             (["--documents", "separator", "--separator", "("], ["--separator = (: not a regular expression"]),
+            (["--documents", "separator", "--separator", "(" * 20000 + "a" + ")" * 20000], ["--valid-fraction"]),  # deep, and read
             (["--separator", "x"], ["--separator = x: has a meaning only with --documents separator"]),
             (["--drop-separator"], ["--drop-separator: has a meaning only"]),
             (["--valid-fraction", 1], ["--valid-fraction = 1: must lie in [0, 1)"]),
-            (["--valid-fraction", "nan"], ["--valid-fraction = nan"]),
+            (["--valid-fraction", "nan"], ["--valid-fraction: nan is not a number from 0 to 1"]),
             (["--valid-fraction", 0.5], ["--valid-fraction = 0.5: leaves no document"]),
             (["--tokenizer", "gpt2"], ["--tokenizer = gpt2: must be"]),
             (["--tokenizer", "bad.model"], ["bad.model: not a SentencePiece model"]),
@@ -208,11 +211,36 @@ class DataMistakes(Case):
         self.refused("empty.txt", says=["inputs = empty.txt"])
         self.refused("a.txt", says=["--out"], out=None)
         self.refused("a.txt", says=["--out = folder/: is a folder"], out="folder/")
+        self.refused("a.txt", says=["--out = .: is a folder"], out=".")
+        self.refused("a.txt", says=["--out = file/..: is a folder"], out="file/..")
         self.refused("a.txt", says=["file"], out="file/d")
         self.write("d_train.bin", "words of a text\n")
         self.refused("d_train.bin", says=["--out = d_train.bin: is one of the inputs"], out="d")
         self.refused("/dev/stdin", "--train-tokenizer", "t.model", says=["--train-tokenizer: reads the inputs before"],
                      input="a text\n")
+
+
+class DataPython(Case):
+    """A python3 that is none: what stands first in the PATH is started for a Hugging Face tokenizer."""
+
+    def python(self, script):
+        self.write("bin/python3", "#!/bin/sh\n" + script)
+        (self.folder / "bin/python3").chmod(0o755)
+        return {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+
+    def test_an_answer_that_is_none_is_bad_input(self):
+        self.write("a.txt", "a text\n")
+        self.write("hf/tokenizer.json", "{}")
+        for answer in ("hello", "[]", "{}", '{"vocab_size": "x"}'):
+            with self.subTest(answer=answer):
+                self.refused("a.txt", "--tokenizer", "hf", says=["hf/tokenizer.json: is read by python3", answer],
+                             environment=self.python(f"echo '{answer}'\n"))
+
+    def test_one_that_does_not_answer_is_waited_for_with_a_word(self):
+        self.write("a.txt", "a text\n")
+        self.write("hf/tokenizer.json", "{}")
+        out = self.trireme("a.txt", "--tokenizer", "hf", "--out", "out/d", environment=self.python("sleep 3\n"))
+        self.assertIn("hf/tokenizer.json: waits for python3 to answer, 2 s so far", out.stderr)
 
 
 class DataInputs(Case):
@@ -325,6 +353,14 @@ class HuggingFace(Case):
         self.build("a.jsonl", "--tokenizer", "hf", "--prompt-key", "p", "--completion-key", "c", environment=self.environment)
         self.assertEqual(self.tokens(), [6, 7, 4, 5, 6, 2])
         self.assertEqual(self.weights(), [0, 0, 0, 1, 1, 1])
+
+    def test_tokens_that_may_be_the_end_are_named(self):
+        tokens = [f"<t{i}>" for i in range(14)]
+        added = [{"id": 50 + i, "content": token} for i, token in enumerate(tokens)]
+        self.write("bare/tokenizer.json", json.dumps({"vocab": {"a": 4, "b": 5}, "added_tokens": added[::-1]}))
+        self.refused("a.txt", "--tokenizer", "bare", environment=self.environment,
+                     says=["--tokenizer = bare: has no end-of-text token: name one of its tokens by --eos (such as those added to its "
+                           f"vocabulary: {' '.join(tokens[:12])} ...), or say --no-eos"])
 
     def test_mistakes(self):
         refused = lambda *a, says: self.refused("a.txt", *a, says=says, environment=self.environment)

@@ -164,7 +164,7 @@ class Generate(Case):
         self.assertEqual(line["prompt_tokens"], [5, 99, 3])
         self.assertEqual(len(line["tokens"]), 4)
         self.assertNotIn("text", line)
-        for wrong in ("100", "5,-1", "5,x", "", "99999999999999999999"):
+        for wrong in ("100", "5,-1", "5,x", "5,", "", "99999999999999999999"):
             self.assertIn("--prompt-ids", self.refused("out_random", "--prompt-ids", wrong), wrong)
 
     def test_bad_input(self):
@@ -193,6 +193,37 @@ class Generate(Case):
         for dtype in ("float64", "bfloat16"):
             line, = self.lines("out_text_train", "--prompt", "the", "--max-tokens", 3, "--dtype", dtype)
             self.assertEqual(len(line["tokens"]), 3)
+
+
+class PromptInput(Case):
+    """What a prompt is read from may never end, never begin, or be no text."""
+
+    def fed(self, program):
+        return subprocess.Popen(["sh", "-c", program], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                env={**clean_environment(), "OMP_NUM_THREADS": "1", "T": TRIREME})
+
+    def test_input_without_an_end_is_refused(self):
+        for program, says in (("yes | $T generate out_text_train", "standard input holds more than 16 MiB"),
+                              ("$T generate out_text_train < /dev/zero", "standard input holds more than 16 MiB"),
+                              ("$T generate out_text_train --prompt-file /dev/zero", "/dev/zero: --prompt-file: holds more than 16 MiB"),
+                              ("$T generate out_text_train < .", "standard input is a folder"),
+                              ("$T generate out_text_train --prompt-file .", "--prompt-file: is a folder")):
+            process = self.fed(program)
+            errors = process.communicate(timeout=120)[1].decode()
+            self.assertEqual(process.returncode, 2, (program, errors))
+            self.assertIn(says, errors)
+
+    def test_input_that_does_not_come_is_waited_for_with_a_word(self):
+        os.mkfifo(self.folder / "pipe")
+        for source, name in (("< pipe", "standard input"), ("--prompt-file pipe", "pipe")):
+            # Opened for reading and writing, a pipe has a writer that never writes.
+            process = self.fed(f"exec 3<>pipe; exec $T generate out_text_train --max-tokens 1 {source}" if source[0] == "<" else
+                               f"exec $T generate out_text_train --max-tokens 1 {source}")
+            line = process.stderr.readline().decode()
+            self.assertIn(f"waits for a prompt on {name}", line)
+            process.kill()
+            process.communicate()
+        self.lines("out_text_train", "--max-tokens", 1, text=b"the")
 
 
 class Ranks(Case):

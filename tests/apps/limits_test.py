@@ -92,6 +92,17 @@ class Memory(Case):
         mapped = 1.5 * GIB - self.free_under(3 * GIB // 2, *self.ACTIVATIONS)
         self.assertRegex(self.ends_out_of_memory(int(mapped) + 400 * MIB, *self.ACTIVATIONS), r"\[operation (forward|load_batch) .*\]")
 
+    def test_little_address_space_at_the_start_is_a_failure_and_no_crash(self):
+        # Where it ends depends on the machine: while libraries, threads, groups or checkpoints are made, or not at all.
+        for limit in range(600, 1001, 50):
+            out = self.trireme("train", self.write_run('[layout]\nep = 2\n'), address_space=limit * MIB)
+            with self.subTest(limit=limit):
+                self.assertIn(out.returncode, (0, 2, 3), out.stderr)
+                self.assertNotIn("terminate called", out.stderr)
+                self.assertNotIn("signal 6", out.stderr)
+                if out.returncode == 3:
+                    self.assertRegex(out.stderr, "out of memory|Cannot allocate memory")
+
     def test_a_plan_for_this_host_asks_the_host(self):
         plan = json.loads(self.trireme("plan", self.write_run(), *self.TOO_LARGE, "--json").stdout)
         self.assertFalse(plan["feasible"])

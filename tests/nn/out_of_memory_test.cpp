@@ -1,6 +1,8 @@
 #include "nn/out_of_memory.h"
 
+#include <cerrno>
 #include <stdexcept>
+#include <system_error>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -35,6 +37,13 @@ TEST(OutOfMemory, IsToldOfSizesThatNoTensorHas) {
   EXPECT_TRUE(what_fails([] { at::empty({std::int64_t{1} << 40, std::int64_t{1} << 40}); }));
   EXPECT_TRUE(what_fails([] { std::vector<double>().resize(std::size_t{1} << 62); }));
   EXPECT_TRUE(what_fails([] { throw std::bad_alloc(); }));
+}
+
+// What std::thread throws where the stack of one more finds no room.
+TEST(OutOfMemory, IsToldOfAThreadThatCannotStart) {
+  const auto text = what_fails([] { throw std::system_error(EAGAIN, std::generic_category()); });
+  ASSERT_TRUE(text);
+  EXPECT_THAT(*text, HasSubstr("the system starts no further thread"));
 }
 
 TEST(OutOfMemory, IsNotToldOfOtherErrors) {

@@ -111,6 +111,21 @@ TEST(Generate, LongPromptsAreReadInPieces) {
   EXPECT_THAT(out.texts[1].tokens, ElementsAre(6, 7, 8));
 }
 
+// A prompt of 10 tokens, 4 at a time: behind the first forward 4 are read, then 8; behind the third there is nothing left to
+// tell.
+TEST(Generate, TellsHowMuchOfALongPromptIsRead) {
+  Counting counting;
+  std::vector<std::int64_t> read;
+  generate(counting.decoder(), {.sampling = {.temperature = 0}, .max_tokens = 1, .slots = 1, .max_step_tokens = 4},
+           {{.prompt = {0, 1, 2, 3, 4, 5, 6, 7, 8, 5}}}, [](std::size_t, std::int32_t) { return true; },
+           [](std::size_t, const Generated&) {},
+           [&](const PromptProgress& p) {
+             EXPECT_EQ(p.all, 10);
+             read.push_back(p.read);
+           });
+  EXPECT_THAT(read, ElementsAre(4, 8));
+}
+
 TEST(Generate, TokensBeyondTheTokenizerAreNeverChosen) {
   Counting counting;
   const Outcome out =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -16,14 +17,19 @@ void share_out(std::size_t threads, std::size_t count, std::size_t chunk,
   std::atomic<std::size_t> next = 0;
   std::vector<std::exception_ptr> failed(used);
   std::vector<std::thread> running;
-  for (std::size_t t = 0; t < used; ++t)
-    running.emplace_back([&, t] {
-      try {
-        for (std::size_t c; (c = next++) < chunks;) work(t, c * chunk, std::min(count, (c + 1) * chunk));
-      } catch (...) {
-        failed[t] = std::current_exception();
-      }
-    });
+  const auto take_chunks = [&](std::size_t t) {
+    try {
+      for (std::size_t c; (c = next++) < chunks;) work(t, c * chunk, std::min(count, (c + 1) * chunk));
+    } catch (...) {
+      failed[t] = std::current_exception();
+    }
+  };
+  try {
+    for (std::size_t t = 0; t < used; ++t) running.emplace_back(take_chunks, t);
+  } catch (const std::system_error&) {
+    // A limit on threads or memory: fewer do the same work, or this one alone.
+    if (running.empty()) take_chunks(0);
+  }
   for (std::thread& thread : running) thread.join();
   for (const std::exception_ptr& f : failed)
     if (f) std::rethrow_exception(f);

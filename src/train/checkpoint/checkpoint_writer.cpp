@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/errors.h"
 #include "comm/error_text.h"
+#include "nn/out_of_memory.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint_index.h"
 #include "train/checkpoint/checkpoint_state.h"
@@ -117,7 +118,7 @@ void CheckpointWriter::State::run(int save, std::int64_t step, const std::vector
     failed_rank = e.detail().rank;
     failure = e.detail().reason;
   } catch (const std::exception& e) {
-    failure = comm::error_text(e);
+    failure = nn::out_of_memory(e).value_or(comm::error_text(e));
   }
   failure = fmt::format("the checkpoint of step {} was not written: {}", step, failure);
   if (const auto latest = latest_checkpoint(options.folder))

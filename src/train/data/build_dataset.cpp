@@ -1,6 +1,9 @@
 #include "train/data/build_dataset.h"
 
+#include <algorithm>
 #include <memory>
+
+#include <fmt/ranges.h>
 
 #include "base/errors.h"
 #include "base/rng.h"
@@ -18,11 +21,20 @@ bool is_for_validation(std::string_view document, const DataBuildOptions& option
   return random_uniform(stream_key(options.seed, document), 0) < options.valid_fraction;
 }
 
+// " (such as those added to its vocabulary: <a> <b> ...)"
+std::string some_of(const std::vector<std::string>& added) {
+  constexpr std::size_t most = 12;
+  if (added.empty()) return {};
+  const std::vector<std::string> first(added.begin(), added.begin() + static_cast<std::ptrdiff_t>(std::min(most, added.size())));
+  return fmt::format(" (such as those added to its vocabulary: {}{})", fmt::join(first, " "), added.size() > most ? " ..." : "");
+}
+
 void check_tokenizer(const DataBuildOptions& options, const Tokenizer& tokenizer) {
   if (options.append_eos && tokenizer.special().eos < 0)
     throw ConfigError({.key = "--tokenizer",
                        .value = options.tokenizer,
-                       .allowed = "has no end-of-text token: name one of its tokens by --eos, or say --no-eos"});
+                       .allowed = fmt::format("has no end-of-text token: name one of its tokens by --eos{}, or say --no-eos",
+                                              some_of(tokenizer.added_tokens()))});
   if (options.prepend_bos && tokenizer.special().bos < 0)
     throw ConfigError({.key = "--tokenizer", .value = options.tokenizer, .allowed = "has no begin-of-text token"});
 }
@@ -33,6 +45,16 @@ void check_fields(const DocumentOptions& documents) {
     throw ConfigError({.key = fields.prompt.empty() ? "--completion-key" : "--prompt-key",
                        .value = fields.prompt.empty() ? fields.completion : fields.prompt,
                        .allowed = "a prompt and a completion need each other: give --prompt-key and --completion-key"});
+  const std::pair<const char*, const std::string*> named[] = {
+      {"--prompt-key", &fields.prompt}, {"--completion-key", &fields.completion}, {"--weights-key", &fields.weights}};
+  for (const auto& [option, field] : named)
+    for (const auto& [other, same] : named) {
+      if (option == other) break;
+      if (!field->empty() && *field == *same)
+        throw ConfigError({.key = option, .value = *field, .allowed = fmt::format("is the field of {}, too: name another", other)});
+    }
+  if (!fields.weights.empty() && fields.prompt.empty() && fields.weights == fields.text)
+    throw ConfigError({.key = "--weights-key", .value = fields.weights, .allowed = "is the field of the text, too: name another"});
   if (documents.rule == DocumentRule::separator && documents.separator.empty())
     throw ConfigError(
         {.key = "--separator", .allowed = "is missing: --documents separator cuts at lines that match it"});
@@ -82,7 +104,8 @@ class Batch {
 void check_data_build(const DataBuildOptions& options) {
   const fs::path prefix(options.output_prefix);
   if (options.output_prefix.empty()) throw ConfigError({.key = "--out", .allowed = "a prefix is needed"});
-  if (!prefix.has_filename())
+  const std::string last = prefix.filename().string();
+  if (last.empty() || last == "." || last == "..")
     throw ConfigError({.key = "--out",
                        .value = options.output_prefix,
                        .allowed = fmt::format("is a folder: expected the beginning of the files' names, such as {}",

@@ -48,11 +48,21 @@ class HuggingFaceTokenizer final : public Tokenizer {
  public:
   HuggingFaceTokenizer(const fs::path& file, const std::string& eos)
       : Tokenizer({.name = "huggingface"}), python_(huggingface_script, {file.string(), eos}, file.string()) {
-    const json hello = answer_at_start(file, eos);
-    info_.vocab_size = hello.at("vocab_size");
-    info_.special = {.eos = hello.at("eos"), .bos = hello.at("bos"), .pad = hello.at("pad")};
-    for (const auto& name : hello.at("files")) info_.files.emplace_back(name.get<std::string>());
-    escapes_spaces_ = hello.at("escapes_spaces");
+    const std::string line = python_.receive_line();
+    try {
+      const json hello = json::parse(line);
+      if (hello.contains("error")) refuse(hello, file, eos);
+      info_.vocab_size = hello.at("vocab_size");
+      info_.special = {.eos = hello.at("eos"), .bos = hello.at("bos"), .pad = hello.at("pad")};
+      for (const auto& name : hello.at("files")) info_.files.emplace_back(name.get<std::string>());
+      hello.at("added").get_to(info_.added_tokens);
+      escapes_spaces_ = hello.at("escapes_spaces");
+    } catch (const json::exception&) {
+      throw ConfigError({.file = file.string(),
+                         .allowed = fmt::format("is read by python3, and the python3 that the PATH finds does not run what "
+                                                "it is given: it answered \"{}\"",
+                                                line.substr(0, 200))});
+    }
   }
 
   std::vector<Encoding> encode_batch(std::span<const std::string_view> texts, bool with_spans) const override {
@@ -108,16 +118,17 @@ class HuggingFaceTokenizer final : public Tokenizer {
   }
 
   json answer() const {
-    json header = json::parse(python_.receive_line());
+    const std::string line = python_.receive_line();
+    json header = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!header.is_object())
+      throw RuntimeFailure({.operation = "tokenize", .reason = fmt::format("python3 answered \"{}\"", line.substr(0, 200))});
     if (header.contains("error"))
       throw RuntimeFailure(
           {.operation = "tokenize", .reason = fmt::format("tokenizers: {}", header["error"].get<std::string>())});
     return header;
   }
 
-  json answer_at_start(const fs::path& file, const std::string& eos) const {
-    json hello = json::parse(python_.receive_line());
-    if (!hello.contains("error")) return hello;
+  [[noreturn]] static void refuse(const json& hello, const fs::path& file, const std::string& eos) {
     const std::string why = hello["error"], kind = hello["kind"];
     if (kind == "package")
       throw ConfigError(

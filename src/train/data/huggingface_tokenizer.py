@@ -1,7 +1,7 @@
 """A tokenizer of Hugging Face for trireme, which starts this as `python3 -c` and talks to it over its standard input and
 output. A request and an answer are each a line of JSON, then raw bytes.
 
-    answer at the start   {"vocab_size", "eos", "bos", "pad", "escapes_spaces", "files"} or {"error", "kind"}
+    answer at the start   {"vocab_size", "eos", "bos", "pad", "escapes_spaces", "files", "added"} or {"error", "kind"}
     {"encode": [bytes of each text], "spans": bool} + the texts in UTF-8
                           {"tokens": [number of each text], "unknown": [...]} + int32 tokens, + int32 begin, end (characters)
     {"decode": [tokens]}  {"bytes": n} + the text in UTF-8
@@ -99,7 +99,8 @@ class Service:
                 raise Bad("eos", "has no such token")
             self.hello["eos"] = self.tokenizer.token_to_id(eos)
         escaping = [state.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")]
-        self.hello.update(vocab_size=max(vocabulary.values(), default=-1) + 1,
+        added = sorted((token.get("id", 0), str(token.get("content", ""))) for token in state.get("added_tokens", []))
+        self.hello.update(added=[content for _, content in added], vocab_size=max(vocabulary.values(), default=-1) + 1,
                           escapes_spaces="\u2581" in json.dumps(escaping, ensure_ascii=False),
                           files=[path] + [p for p in (os.path.join(folder, name) for name in KEPT[1:])
                                           if os.path.isfile(p)])

@@ -1,5 +1,6 @@
 #include "train/data/python_process.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -8,10 +9,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 
 #include "base/errors.h"
+#include "base/log.h"
 
 extern char** environ;
 
@@ -84,6 +87,13 @@ void PythonProcess::fill() {
   received_.erase(0, at_);
   at_ = 0;
   char block[1 << 16];
+  // Loading its package may take a while, and whatever stands in the place of python3 may never answer.
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  int pause_ms = 2000;
+  for (pollfd answer{.fd = socket_, .events = POLLIN, .revents = 0}; ::poll(&answer, 1, pause_ms) == 0; pause_ms = 10000)
+    spdlog::info("{}: waits for python3 to answer, {} s so far", purpose_,
+                 std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin).count());
   for (;;) {
     const ssize_t n = ::recv(socket_, block, sizeof(block), 0);
     if (n < 0 && errno == EINTR) continue;

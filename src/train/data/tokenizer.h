@@ -23,6 +23,7 @@ struct TokenizerInfo {
   std::int64_t vocab_size = 0;
   SpecialTokens special;
   std::vector<std::filesystem::path> files;  // what it was read from
+  std::vector<std::string> added_tokens;     // huggingface: beside the vocabulary, in the order of their ids
 };
 
 // Bytes [begin, end) of a text. A token that is a part of a character has an empty one, or the character's.
@@ -46,6 +47,7 @@ class Tokenizer {
   std::int64_t vocab_size() const { return info_.vocab_size; }
   const SpecialTokens& special() const { return info_.special; }
   const std::vector<std::filesystem::path>& files() const { return info_.files; }
+  const std::vector<std::string>& added_tokens() const { return info_.added_tokens; }
   void set_special(const SpecialTokens& special) { info_.special = special; }
 
   // One encoding a text, as the tokenizer's own library encodes the whole of it.

@@ -49,7 +49,7 @@ Decoder decoder_of(nn::Model& model, nn::KeyValueCache& cache) {
 }
 
 GenerateWork generate(const Decoder& decoder, const GenerateOptions& options, const std::vector<Request>& requests,
-                      const OnToken& on_token, const OnEnd& on_end) {
+                      const OnToken& on_token, const OnEnd& on_end, const OnPrompts& on_prompts) {
   check(options.sampling);
   const auto begin = Clock::now();
   GenerateWork work;
@@ -97,6 +97,14 @@ GenerateWork generate(const Decoder& decoder, const GenerateOptions& options, co
     }
     const at::Tensor logits = decoder.next(sequences).to(at::kCPU, at::kFloat).contiguous();
     ++work.forwards;
+    if (on_prompts) {
+      PromptProgress progress{.seconds = seconds_since(begin)};
+      for (const Active& a : active) {
+        progress.read += static_cast<std::int64_t>(a.prompt_read);
+        progress.all += static_cast<std::int64_t>(requests[a.request].prompt.size());
+      }
+      if (progress.read < progress.all) on_prompts(progress);
+    }
     const std::int64_t vocab = logits.size(1);
     const std::int64_t allowed = options.num_tokens > 0 ? std::min(options.num_tokens, vocab) : vocab;
     for (std::size_t run = 0; run < of_run.size(); ++run) {

@@ -45,6 +45,12 @@ struct GenerateOptions {
   std::int64_t num_tokens = 0;          // tokens that may be chosen: the tokenizer's; 0: all of the model's
 };
 
+// Of prompts that are being read, in several forwards where they are long.
+struct PromptProgress {
+  std::int64_t read = 0, all = 0;  // tokens of the prompts under way
+  double seconds = 0;              // since generate() began
+};
+
 struct GenerateWork {
   std::int64_t forwards = 0;
   std::int64_t rows = 0;  // tokens that went through the model, each once
@@ -63,10 +69,11 @@ Decoder decoder_of(nn::Model& model, nn::KeyValueCache& cache);
 
 // Gets every token as it comes; false ends its sequence. Sequences come interleaved, the tokens of each in order.
 using OnToken = std::function<bool(std::size_t request, std::int32_t token)>;
+using OnPrompts = std::function<void(const PromptProgress& progress)>;  // behind each forward that read a part of one
 using OnEnd = std::function<void(std::size_t request, const Generated& generated)>;
 
 // RuntimeFailure where logits are not finite: the weights are broken, and no token can be chosen.
 GenerateWork generate(const Decoder& decoder, const GenerateOptions& options, const std::vector<Request>& requests,
-                      const OnToken& on_token, const OnEnd& on_end);
+                      const OnToken& on_token, const OnEnd& on_end, const OnPrompts& on_prompts = {});
 
 }  // namespace trireme::train
