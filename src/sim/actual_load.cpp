@@ -35,7 +35,9 @@ std::vector<std::vector<double>> load_scale(const plan::Plan& plan, const plan::
       if (a.kind == ActionKind::forward && a.segment == Segment::experts && a.id < static_cast<int>(m.expert_rows.size()))
         rows[{a.mb, a.layer}] = m.expert_rows[a.id];
     for (const Action& a : actions) {
-      if ((a.kind != ActionKind::forward && a.kind != ActionKind::backward) || a.segment != Segment::experts) continue;
+      const bool computes = a.kind == ActionKind::forward || a.kind == ActionKind::backward ||
+                            a.kind == ActionKind::input_gradient || a.kind == ActionKind::weight_gradient;
+      if (!computes || a.segment != Segment::experts) continue;
       const double equal = price(a, static_cast<double>(balanced.rows_received));
       if (const auto at = rows.find({a.mb, a.layer}); at != rows.end() && equal > 0)
         out[m.rank][a.id] = price(a, at->second) / equal;
