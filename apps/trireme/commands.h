@@ -16,6 +16,7 @@ void add_model_command(CLI::App& app, Context& context);
 void add_data_command(CLI::App& app, Context& context);    // data_command_torch.cpp
 void add_probe_command(CLI::App& app, Context& context);   // probe_command_torch.cpp
 void add_train_command(CLI::App& app, Context& context);   // train_command_torch.cpp
+void add_rehearse_command(CLI::App& app, Context& context); // rehearse_command_torch.cpp
 void add_evaluate_command(CLI::App& app, Context& context); // evaluate_command_torch.cpp
 void add_generate_command(CLI::App& app, Context& context); // generate_command_torch.cpp
 void add_convert_command(CLI::App& app, Context& context); // convert_command_torch.cpp: to and from Hugging Face folders

@@ -48,7 +48,7 @@ void check_command(const CLI::App& app, const std::vector<std::string>& argument
   const std::string near = trireme::nearest_key(word, names);
   std::string allowed = fmt::format("must be one of {}{}", fmt::join(names, ", "), near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
 #if !TRIREME_WITH_TORCH
-  for (const char* running : {"data", "probe", "train", "evaluate", "generate", "convert"})
+  for (const char* running : {"data", "probe", "train", "rehearse", "evaluate", "generate", "convert"})
     if (word == running) allowed = "this build has the planning half alone: it was built without torch (docs/install.md)";
 #endif
   throw trireme::ConfigError({.key = "command", .value = word, .allowed = allowed});
@@ -94,6 +94,7 @@ int main(int argc, char** argv) {
   apps::add_data_command(app, context);
   apps::add_probe_command(app, context);
   apps::add_train_command(app, context);
+  apps::add_rehearse_command(app, context);
   apps::add_evaluate_command(app, context);
   apps::add_generate_command(app, context);
   apps::add_convert_command(app, context);

@@ -17,7 +17,6 @@
 #include "comm/liveness.h"
 #include "comm/told_once.h"
 #include "model/untrainable.h"
-#include "plan/all_to_all/generators.h"
 #include "plan/exchange_pattern.h"
 #include "plan/run_files.h"
 #include "plan/run_folder.h"
@@ -27,6 +26,7 @@
 #include "train/hf/hf_companions.h"
 #include "train/run_folder/run_info.h"
 #include "train/run_folder/run_lease.h"
+#include "trireme/from_rank_zero.h"
 #include "trireme/memory_failure.h"
 #include "trireme/platform_choice.h"
 #include "trireme/rank_life.h"
@@ -52,17 +52,6 @@ struct Planned {
   MemoryNeed need;
 };
 
-// How many ranks each host has, in order of rank. Nothing where the ranks of a host are not consecutive, which only
-// patterns that know nodes mind.
-std::vector<int> ranks_of_hosts(const plan::RunSpec& run, comm::Communicator& communicator) {
-  try {
-    return communicator.node_shape(communicator.group(plan::world_group)).ranks_of_node();
-  } catch (const ConfigError&) {
-    if (run.layout.all_to_all != "auto" && plan::needs_nodes(run.layout.all_to_all)) throw;
-    return {};
-  }
-}
-
 // The pattern of the run that is resumed: sums in another order would be another run.
 std::string pattern_to_keep(const RankOptions& options, const plan::Mesh& mesh) {
   if (!train::checkpoint_to_resume(options.run, options.resume) || !std::filesystem::exists(options.run.folder / "plan.json"))
@@ -73,9 +62,6 @@ std::string pattern_to_keep(const RankOptions& options, const plan::Mesh& mesh) 
   const auto fitting = plan::fitting_patterns(mesh);
   return same && std::find(fitting.begin(), fitting.end(), before.all_to_all) != fitting.end() ? before.all_to_all : "";
 }
-
-// Thrown on the other ranks where rank 0 could not plan: it says why.
-struct NoPlan {};
 
 // A new run, or a new session of the one that is resumed.
 std::unique_ptr<train::RunLease> take_folder(const RankOptions& options, const std::optional<train::CheckpointInfo>& resumed) {
@@ -94,55 +80,36 @@ std::unique_ptr<train::RunLease> take_folder(const RankOptions& options, const s
   }
 }
 
-// Rank 0 plans and prices; the others take what it found, so that all run one value whatever files they see.
+// Rank 0 plans and prices; the others take what it found.
 Planned agree_on_plan(const RankOptions& options, plan::Mesh mesh, int rank, comm::Communicator& communicator,
                       c10d::Store& store) {
-  const std::string key = "plan";
   Planned out{.run = options.run};
   mesh.ranks_of_host = ranks_of_hosts(options.run, communicator);
-  if (rank == 0) {
-    try {
-      const platform::PlatformSpec platform = choose_platform(options.platform, options.run);
-      mesh.hosts_per_group = platform.host.nodes_per_group;
-      RunPlan planned = make_run_plan(options.run, mesh, platform, {.keep = pattern_to_keep(options, mesh)});
-      out.plan = std::move(planned.plan);
-      out.costs = std::move(planned.predicted.priced.costs);
-      out.prediction = std::move(planned.predicted.prediction);
-      out.need = memory_need(options.run, out.prediction, platform);
-      const auto resumed = train::checkpoint_to_resume(options.run, options.resume);
-      train::check_start(options.run, resumed);
-      out.lease = take_folder(options, resumed);
-      // Another run may have ended there since.
-      if (train::checkpoint_to_resume(options.run, options.resume) != resumed)
-        throw ConfigError({.key = "folder", .value = options.run.folder.string(),
-                           .allowed = "another run has written a checkpoint there while this one started: start it again"});
-      out.identity = out.lease->identity();
-    } catch (const ConfigError&) {
-      // The others must know, and have read it before the store ends with this rank.
-      store.set(key, "null");
-      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-      while (store.add(key + "/read", 0) < mesh.world() - 1 && std::chrono::steady_clock::now() < end)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      throw;
-    }
-    if (mesh.world() > 1)
-      store.set(key, nlohmann::json{{"plan", out.plan}, {"step_s", out.prediction.step_s},
-                                     {"run", out.identity.run}, {"session", out.identity.session}, {"need", out.need}}.dump());
-  } else {
-    nlohmann::json j;
-    try {
-      // Planning takes what it takes; only rank 0's death ends this wait.
-      c10d::StoreTimeoutGuard patient(store, std::chrono::hours(24));
-      j = nlohmann::json::parse(store.get_to_str(key));
-      store.add(key + "/read", 1);
-    } catch (const std::exception& error) {
-      communicator.group(plan::world_group).fail("wait for the plan", 0, comm::error_text(error));
-    }
-    if (j.is_null()) throw NoPlan();
-    out.plan = j.at("plan").get<plan::Plan>();
-    out.prediction.step_s = j.at("step_s").get<double>();
-    out.identity = {j.at("run").get<std::string>(), j.at("session").get<std::string>()};
-    j.at("need").get_to(out.need);
+  const nlohmann::json agreed = from_rank_zero("plan", rank, communicator, store, [&] {
+    const platform::PlatformSpec platform = choose_platform(options.platform, options.run);
+    mesh.hosts_per_group = platform.host.nodes_per_group;
+    RunPlan planned = make_run_plan(options.run, mesh, platform, {.keep = pattern_to_keep(options, mesh)});
+    out.plan = std::move(planned.plan);
+    out.costs = std::move(planned.predicted.priced.costs);
+    out.prediction = std::move(planned.predicted.prediction);
+    out.need = memory_need(options.run, out.prediction, platform);
+    const auto resumed = train::checkpoint_to_resume(options.run, options.resume);
+    train::check_start(options.run, resumed);
+    out.lease = take_folder(options, resumed);
+    // Another run may have ended there since.
+    if (train::checkpoint_to_resume(options.run, options.resume) != resumed)
+      throw ConfigError({.key = "folder", .value = options.run.folder.string(),
+                         .allowed = "another run has written a checkpoint there while this one started: start it again"});
+    out.identity = out.lease->identity();
+    if (mesh.world() == 1) return nlohmann::json::object();
+    return nlohmann::json{{"plan", out.plan}, {"step_s", out.prediction.step_s},
+                          {"run", out.identity.run}, {"session", out.identity.session}, {"need", out.need}};
+  });
+  if (rank != 0) {
+    out.plan = agreed.at("plan").get<plan::Plan>();
+    out.prediction.step_s = agreed.at("step_s").get<double>();
+    out.identity = {agreed.at("run").get<std::string>(), agreed.at("session").get<std::string>()};
+    agreed.at("need").get_to(out.need);
   }
   out.run.layout.all_to_all = out.plan.all_to_all;
   return out;
@@ -275,7 +242,7 @@ int run_rank(const RankOptions& options, const comm::LaunchEnv& launched_as, con
   const int code = life.run([&] {
     try {
       return train_among(life, options, context);
-    } catch (const NoPlan&) {
+    } catch (const RankZeroRefused&) {
       return exit_bad_input;
     } catch (const DoesNotFit& error) {
       refused = error;

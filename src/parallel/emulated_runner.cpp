@@ -1,13 +1,12 @@
 #include "parallel/emulated_runner.h"
 
 #include <algorithm>
-#include <thread>
 
 #include <ATen/Functions.h>
 
 #include "base/errors.h"
 #include "base/rng.h"
-#include "nn/router.h"
+#include "parallel/emulated_routing.h"
 #include "plan/exchange_pattern.h"
 
 namespace trireme::parallel {
@@ -17,58 +16,81 @@ using plan::Pass;
 
 namespace {
 
-// Permutations of the experts end to end, cut into tokens: every expert has equally many rows (the first ones one more
-// where they don't come out even), and a token's are spread as a router's would be, which decides what is saved where
-// tokens travel once to a node.
-std::shared_ptr<const nn::Routing> even_routing(std::int64_t tokens, std::int64_t top_k, std::int64_t num_experts) {
-  at::Tensor experts_R = at::empty({tokens * top_k}, at::kLong);
-  for (std::int64_t begin = 0; begin < tokens * top_k; begin += num_experts) {
-    const std::int64_t n = std::min(num_experts, tokens * top_k - begin);
-    random_permutation(stream_key(static_cast<std::uint64_t>(begin), "rehearsal"),
-                       {experts_R.mutable_data_ptr<std::int64_t>() + begin, static_cast<std::size_t>(n)});
-  }
-  return nn::make_routing(experts_R.view({tokens, top_k}), num_experts);
+// Rows spread as evenly as whole numbers allow.
+std::vector<std::int64_t> even_rows(std::int64_t rows, std::int64_t num_experts) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(num_experts), rows / num_experts);
+  for (std::int64_t e = 0; e < rows % num_experts; ++e) ++out[static_cast<std::size_t>(e)];
+  return out;
 }
 
 }  // namespace
 
-EmulatedRunner::EmulatedRunner(StageContext context, plan::StageCosts costs)
-    : context_(context), costs_(std::move(costs)), dtype_(to_scalar_type(context.run.device.dtype)), phases_(context.stage()) {
-  TRIREME_CHECK(costs_.action_s.size() == context_.stage().actions.size(), "{} prices for {} actions",
-                costs_.action_s.size(), context_.stage().actions.size());
+EmulatedRunner::EmulatedRunner(StageContext context, EmulatedWork work)
+    : context_(context), work_(std::move(work)), dtype_(to_scalar_type(context.run.device.dtype)), phases_(context.stage()) {
+  TRIREME_CHECK(work_.wait_s.size() == context_.stage().actions.size(), "{} waits for {} actions", work_.wait_s.size(),
+                context_.stage().actions.size());
   const model::ModelSpec& model = context_.run.model;
-  const plan::Mesh& mesh = context_.plan.mesh;
-  if (mesh.ep == 1 || model.num_moe_layers() == 0) return;
-  const std::int64_t num_experts = model.moe.num_experts, local = num_experts / mesh.ep;
-  const std::int64_t top_k = model.moe.router.top_k;
-  num_rows_ = context_.tokens() * top_k;
-  routing_ = even_routing(num_rows_ / top_k, top_k, num_experts);
-  for (std::int64_t e = 0; e < local; ++e)
-    num_received_ += mesh.ep * routing_->counts_E[static_cast<std::size_t>(mesh.ep_index(context_.rank) * local + e)];
-  exchange_.emplace(context_.communicator.group(Axis::ep), plan::exchange_pattern(context_.plan, context_.rank),
-                    static_cast<int>(num_experts), static_cast<int>(top_k));
+  if (context_.plan.mesh.ep == 1 || model.num_moe_layers() == 0) return;
+  const plan::Pattern pattern = plan::exchange_pattern(context_.plan, context_.rank);
+  sends_tokens_ = plan::needs_tokens(pattern);
+  exchange_.emplace(context_.communicator.group(Axis::ep), pattern, static_cast<int>(model.moe.num_experts),
+                    static_cast<int>(model.moe.router.top_k));
+  if (!work_.rows_E)
+    work_.rows_E = [rows = context_.tokens() * model.moe.router.top_k, experts = model.moe.num_experts](int, int) {
+      return even_rows(rows, experts);
+    };
 }
 
-at::Tensor EmulatedRunner::boundary_message() const {
-  return at::zeros({context_.tokens(), context_.run.model.hidden},
-                   at::TensorOptions().dtype(dtype_).device(context_.device));
+void EmulatedRunner::begin_step() {
+  phases_.begin_step();
+  expert_rows_.assign(exchange_ ? context_.stage().actions.size() : 0, 0);
+}
+
+void EmulatedRunner::end_step(StepResult& result) {
+  phases_.add_to(result.timeline);
+  result.expert_rows = expert_rows_;
+  TRIREME_CHECK(!exchange_ || (exchange_->num_remembered() == 0 && routed_.empty()), "a dispatch was not undone in this step");
+}
+
+at::Tensor EmulatedRunner::zeros(at::IntArrayRef shape, at::ScalarType dtype) {
+  const std::int64_t bytes = c10::multiply_integers(shape) * static_cast<std::int64_t>(c10::elementSize(dtype));
+  at::Tensor source;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!source_.defined() || source_.numel() < bytes)
+      source_ = at::zeros({bytes}, at::TensorOptions().dtype(at::kByte).device(context_.device));
+    source = source_;
+  }
+  return source.narrow(0, 0, bytes).view(dtype).view(shape);
+}
+
+void EmulatedRunner::wait(const plan::Action& action) {
+  const auto begin = TimedWait::Clock::now();
+  // What the router decides is a part of the time of its segment.
+  const bool routes = exchange_ && action.kind == ActionKind::forward && action.segment == model::Segment::attention &&
+                      context_.run.model.is_moe(action.layer);
+  if (routes) routed(action);
+  if (exchange_ && action.kind == ActionKind::forward && action.segment == model::Segment::experts)
+    expert_rows_[static_cast<std::size_t>(action.id)] = static_cast<double>(routed(action).received);
+  waits_[static_cast<std::size_t>(action.lane)].wait(begin, work_.wait_s.at(static_cast<std::size_t>(action.id)));
 }
 
 void EmulatedRunner::run(const plan::Action& action) {
-  if (action.lane == plan::Lane::compute) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(costs_.action_s.at(action.id)));
-    return;
-  }
   const auto& model = context_.run.model;
+  if (action.lane == plan::Lane::compute || action.lane == plan::Lane::copy || action.lane == plan::Lane::copy_in)
+    return wait(action);
   switch (action.kind) {
     case ActionKind::all_to_all:
       all_to_all(action);
       break;
     case ActionKind::send:
-      comm::send(context_.group_of(action), boundary_message(), context_.peer_of(action), 0, plan::describe(action));
+      comm::send(context_.group_of(action), zeros({context_.tokens(), model.hidden}, dtype_), context_.peer_of(action), 0,
+                 plan::describe(action));
       break;
     case ActionKind::receive: {
-      at::Tensor message = boundary_message();
+      // As a run's: a tensor of its own each time.
+      at::Tensor message = at::empty({context_.tokens(), model.hidden},
+                                     at::TensorOptions().dtype(dtype_).device(context_.device));
       comm::receive(context_.group_of(action), message, context_.peer_of(action), 0, plan::describe(action));
       break;
     }
@@ -99,24 +121,47 @@ void EmulatedRunner::run(const plan::Action& action) {
 }
 
 void EmulatedRunner::all_reduce(const plan::Action& action, std::int64_t elements, at::ScalarType dtype) {
-  at::Tensor message = at::zeros({elements}, at::TensorOptions().dtype(dtype).device(context_.device));
+  const std::int64_t bytes = elements * static_cast<std::int64_t>(c10::elementSize(dtype));
+  if (!sum_.defined() || sum_.numel() < bytes)
+    sum_ = at::zeros({bytes}, at::TensorOptions().dtype(at::kByte).device(context_.device));
+  at::Tensor message = sum_.narrow(0, 0, bytes).view(dtype);
   comm::all_reduce(context_.group_of(action), message, comm::ReduceOp::sum, plan::describe(action));
+}
+
+EmulatedRunner::Routed& EmulatedRunner::routed(const plan::Action& action) {
+  const std::pair<int, int> key{action.mb, action.layer};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = routed_.find(key); at != routed_.end()) return at->second;
+  }
+  std::vector<std::int64_t> rows_E = work_.rows_E(action.mb, action.layer);
+  Routing routing = sends_tokens_
+                        ? dealt_routing(rows_E, context_.tokens(),
+                                        stream_key(static_cast<std::uint64_t>(action.layer) << 32 | static_cast<std::uint64_t>(action.mb), "rehearsal"))
+                        : counted_routing(std::move(rows_E));
+  const std::lock_guard lock(mutex_);
+  return routed_.insert_or_assign(key, Routed{.routing = std::move(routing)}).first->second;
 }
 
 void EmulatedRunner::all_to_all(const plan::Action& action) {
   TRIREME_CHECK(exchange_.has_value(), "an all-to-all where no experts are spread");
-  const bool to_experts = (action.segment == model::Segment::dispatch) == (action.pass == Pass::forward);
-  const std::int64_t rows = to_experts ? num_rows_ : num_received_;
-  const auto options = at::TensorOptions().dtype(dtype_).device(context_.device);
+  const bool dispatch = action.segment == model::Segment::dispatch, forward = action.pass == Pass::forward;
+  Routed& of = routed(action);
+  const std::int64_t rows = dispatch == forward ? context_.tokens() * context_.run.model.moe.router.top_k : of.received;
   nn::Boundary in;
-  in.routing = routing_;
-  in.rows_RD = at::zeros({rows, context_.run.model.hidden}, options);
-  if (action.segment == model::Segment::dispatch)
-    in.scores_R = at::zeros({rows}, options.dtype(to_scalar_type(accumulate_dtype(context_.run.device.dtype))));
+  in.routing = of.routing;
+  in.rows_RD = zeros({rows, context_.run.model.hidden}, dtype_);
+  if (dispatch) in.scores_R = zeros({rows}, to_scalar_type(accumulate_dtype(context_.run.device.dtype)));
+  const bool trains = !context_.plan.schedule.forward_only;
   const auto begin = comm::PhaseLog::Clock::now();
   comm::PhaseLog log;
-  exchange_->run(action, in, /*keep=*/!context_.plan.schedule.forward_only, &log);
+  const nn::Boundary out = exchange_->run(action, in, /*keep=*/trains, &log);
   phases_.set(action, begin, std::move(log));
+  if (dispatch && forward) of.received = out.rows_RD.size(0);
+  if (trains ? dispatch && !forward : !dispatch) {
+    const std::lock_guard lock(mutex_);
+    routed_.erase({action.mb, action.layer});
+  }
 }
 
 }  // namespace trireme::parallel

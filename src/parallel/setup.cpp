@@ -1,7 +1,6 @@
 #include "parallel/setup.h"
 
 #include "base/errors.h"
-#include "parallel/emulated_runner.h"
 
 namespace trireme::parallel {
 
@@ -40,9 +39,9 @@ StageRuntime::StageRuntime(const plan::RunSpec& run, const plan::Plan& plan, com
 }
 
 StageRuntime::StageRuntime(const plan::RunSpec& run, const plan::Plan& plan, comm::Communicator& communicator, int rank,
-                           const plan::Costs& costs) {
+                           EmulatedWork work) {
   const StageContext context{run, plan, communicator, rank, at::kCPU};
-  runner_ = std::make_unique<EmulatedRunner>(context, costs.stages.at(context.stage_index()));
+  runner_ = std::make_unique<EmulatedRunner>(context, std::move(work));
   make_executor(context);
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "nn/model.h"
+#include "parallel/emulated_runner.h"
 #include "parallel/executor.h"
 #include "parallel/gradient_buckets.h"
 #include "parallel/tensor_runner.h"
@@ -23,9 +24,9 @@ class StageRuntime {
   // A training plan needs buckets (bound to the model); a forward-only one gets null.
   StageRuntime(const plan::RunSpec& run, const plan::Plan& plan, comm::Communicator& communicator, int rank,
                nn::Model& model, GradientBuckets* buckets, StepHooks hooks);
-  // The same messages without a model (EmulatedRunner).
+  // The same messages without a model.
   StageRuntime(const plan::RunSpec& run, const plan::Plan& plan, comm::Communicator& communicator, int rank,
-               const plan::Costs& costs);
+               EmulatedWork work);
 
   StepResult step() { return executor_->run(); }
 

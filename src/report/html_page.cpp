@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "report/action_kinds.h"
 #include "report/colours.h"
+#include "report/exposure.h"
 
 namespace trireme::report {
 
@@ -71,8 +72,9 @@ class Names {
   std::map<std::string, int> index_;
 };
 
-// Phases have a row each below the lanes: they lie side by side.
-nlohmann::json spans_json(const plan::StagePlan& stage, const plan::RankTimeline& timeline, Names& lanes, Names& kinds, Names& names) {
+// What an idle compute lane waits for has a row below the lanes, and each phase of the exchanges: they lie side by side.
+nlohmann::json spans_json(const plan::Plan& plan, const plan::RankTimeline& timeline, Names& lanes, Names& kinds, Names& names) {
+  const plan::StagePlan& stage = plan.stages[static_cast<std::size_t>(plan.mesh.pp_index(timeline.rank))];
   nlohmann::json out = nlohmann::json::array();
   const auto& spans = timeline.spans;
   for (std::size_t i = 0; i < stage.actions.size() && i < spans.size(); ++i) {
@@ -80,6 +82,10 @@ nlohmann::json spans_json(const plan::StagePlan& stage, const plan::RankTimeline
     out.push_back({static_cast<int>(a.lane), micro(spans[i].start_s), micro(spans[i].end_s - spans[i].start_s),
                    kinds.index(kind_of(a, stage)), names.index(describe(a))});
   }
+  if (!spans.empty())
+    for (const IdlePiece& piece : idle_pieces(plan, timeline))
+      out.push_back({lanes.index("idle"), micro(piece.start_s), micro(piece.end_s - piece.start_s), kinds.index(piece.waits_for),
+                     names.index(piece.waits_for == "bubble" ? "bubble: waits for other stages" : "waits for " + piece.waits_for)});
   for (const plan::PhaseSpan& p : timeline.phases) {
     const plan::Action& a = stage.actions.at(static_cast<std::size_t>(p.action));
     out.push_back({lanes.index("phase " + p.phase), micro(p.start_s), micro(p.end_s - p.start_s),
@@ -100,12 +106,11 @@ std::string html_page(const PageInput& in) {
   for (const plan::RankTimeline& p : in.predicted.ranks) {
     if (!all && in.plan.mesh.dp_index(p.rank) != 0) continue;
     const int s = in.plan.mesh.pp_index(p.rank);
-    const plan::StagePlan& stage = in.plan.stages[s];
-    nlohmann::json rank = {{"rank", p.rank}, {"stage", s}, {"predicted", spans_json(stage, p, lanes, kinds, names)},
+    nlohmann::json rank = {{"rank", p.rank}, {"stage", s}, {"predicted", spans_json(in.plan, p, lanes, kinds, names)},
                            {"predicted_peak", p.peak_memory_bytes}, {"measured", nullptr}, {"measured_peak", nullptr}};
     if (const auto at = measured.find(p.rank); at != measured.end()) {
-      rank["measured"] = spans_json(stage, *at->second, lanes, kinds, names);
-      rank["measured_peak"] = at->second->peak_memory_bytes;
+      rank["measured"] = spans_json(in.plan, *at->second, lanes, kinds, names);
+      if (at->second->peak_memory_bytes > 0) rank["measured_peak"] = at->second->peak_memory_bytes;
     }
     ranks.push_back(rank);
   }
@@ -120,7 +125,7 @@ std::string html_page(const PageInput& in) {
   for (const Fact& f : in.facts) facts.push_back({f.what, f.value});
   nlohmann::json data = {{"title", printable(in.title)}, {"facts", facts}, {"colours", colours_of(kinds.list)}, {"palette", palette()}, {"text", in.text}, {"lanes", lanes.list}, {"ranks", ranks}, {"memory", memory},
                          {"kinds", kinds.list}, {"names", names.list}, {"predicted_step_s", in.predicted.step_s},
-                         {"all_ranks", all}, {"report", nullptr}};
+                         {"all_ranks", all}, {"measured_as", in.measured_as}, {"report", nullptr}};
   if (in.report) data["report"] = run_json(*in.report);
   std::string page = page_template;
   if (const std::size_t end = page.rfind("</body>"); end != std::string::npos) page.insert(end, router_section);

@@ -19,6 +19,7 @@ struct PageInput {
   std::vector<plan::RankTimeline> measured;     // may be empty
   const RunReport* report = nullptr;            // tables and loss, where there was a run
   std::vector<Fact> facts = {};                 // on top of the page
+  std::string measured_as = "measured";         // "rehearsed" where compute was emulated
 };
 
 // At most 64 ranks are drawn: beyond that the first of each stage.

@@ -25,12 +25,13 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:0 0 14
 </style></head><body><main>
 <h1 id="title"></h1><dl id="facts"></dl><div class="tiles" id="tiles"></div>
 <h2>Timeline of a step</h2>
-<div class="soft">Each rank's lanes, and the phases of its dispatches and combines; predicted above measured: pale is predicted, full colour is measured. Across: time from the step's start; down: ranks and their lanes. Wheel zooms, drag moves, double click shows all.</div>
+<div class="soft">Each rank's lanes, what its compute lane waits for when it is idle, and the phases of its dispatches and combines; predicted above <span class="m"></span>: pale is predicted, full colour is <span class="m"></span>. Across: time from the step's start; down: ranks and their lanes. Wheel zooms, drag moves, double click shows all.</div>
 <div class="legend" id="legend"></div><canvas id="timeline"></canvas>
-<h2>Memory</h2><div class="soft">Bytes of each rank at its highest, across: predicted above, by what holds it; measured below.</div><div id="memory"></div>
+<h2>Memory</h2><div class="soft">Bytes of each rank at its highest, across: predicted above, by what holds it; <span class="m"></span> below.</div><div id="memory"></div>
 <div class="two"><div><h2 id="kinds_title"></h2><div id="kinds"></div></div><div><h2 id="segments_title"></h2><div id="segments"></div></div></div>
 <h2 id="phases_title"></h2><div id="phases"></div>
 <h2 id="ranks_title"></h2><div id="ranks"></div>
+<h2 id="exposure_title"></h2><div class="soft" id="exposure_words"></div><div id="exposure"></div>
 <h2 id="loss_title"></h2><div id="loss"></div>
 <h2>Text report</h2><details><summary>show</summary><pre id="text"></pre></details>
 </main><div id="tip"></div>
@@ -48,10 +49,10 @@ function el(tag,text,parent,cls){const e=document.createElement(tag);if(text!=nu
 function table(parent,heading,rows){const t=el("table",null,parent),h=el("tr",null,t);heading.forEach(x=>el("th",x,h));
   rows.forEach(r=>{const tr=el("tr",null,t);r.forEach(x=>el("td",x,tr))})}
 $("title").textContent=D.title;D.facts.forEach(([what,value])=>{el("dt",what,$("facts"));el("dd",value,$("facts"))});$("text").textContent=D.text;
-const R=D.report;
+const R=D.report,M=D.measured_as;document.querySelectorAll(".m").forEach(e=>{e.textContent=M});
 function tile(name,pair,show){const t=el("div",null,$("tiles"),"tile");el("span",name,t);el("b",show(pair.measured!=null?pair.measured:pair.predicted),t);
   el("span",pair.measured!=null?"predicted "+show(pair.predicted)+" ("+percent(pair.error)+")":"predicted",t)}
-if(R){tile("step",R.step_s,seconds);tile("tokens/s",R.tokens_per_s,number);tile("peak memory of a rank",R.peak_memory_bytes,bytes)}
+if(R){tile(M==="measured"?"step":"step, "+M,R.step_s,seconds);tile("tokens/s",R.tokens_per_s,number);tile("peak memory of a rank",R.peak_memory_bytes,bytes)}
 else{tile("step",{predicted:D.predicted_step_s},seconds);tile("peak memory of a rank",{predicted:Math.max(0,...D.ranks.map(r=>r.predicted_peak))},bytes)}
 
 const colours=D.colours;
@@ -60,7 +61,7 @@ D.kinds.forEach((k,i)=>{const s=el("span",null,$("legend"));const c=el("i",null,
 // Rows of the timeline: for each rank and lane in use, predicted and measured.
 const rows=[];let last=0;
 D.ranks.forEach(r=>{D.lanes.forEach((lane,l)=>{
-  [["predicted",r.predicted],["measured",r.measured]].forEach(([which,spans])=>{if(!spans)return;
+  [["predicted",r.predicted],[M,r.measured]].forEach(([which,spans])=>{if(!spans)return;
     const own=spans.filter(s=>s[0]===l);if(!own.length)return;own.forEach(s=>{last=Math.max(last,s[1]+s[2])});
     rows.push({rank:r.rank,stage:r.stage,lane,which,spans:own,first:!rows.length||rows[rows.length-1].rank!==r.rank})})})});
 const canvas=$("timeline"),g=canvas.getContext("2d"),left=190,rowH=15;let from=0,to=last||1,W=0;
@@ -70,7 +71,7 @@ function draw(){const ratio=devicePixelRatio||1;W=canvas.clientWidth;const H=hei
   g.setTransform(ratio,0,0,ratio,0,0);g.clearRect(0,0,W,H);g.font="11px system-ui,sans-serif";let y=0;
   rows.forEach(r=>{if(r.first){y+=8;g.fillStyle=css("--line");g.fillRect(0,y-4,W,1)}r.y=y;
     g.fillStyle=r.which==="predicted"?css("--soft"):css("--fg");
-    g.fillText((r.which==="predicted"?"rank "+r.rank+" "+r.lane:"  measured"),6,y+11);
+    g.fillText((r.which==="predicted"?"rank "+r.rank+" "+r.lane:"  "+M),6,y+11);
     g.save();g.beginPath();g.rect(left,y,W-left-8,rowH);g.clip();g.globalAlpha=r.which==="predicted"?0.62:1;
     r.spans.forEach(s=>{const a=x(s[1]),b=x(s[1]+s[2]);if(b<left||a>W)return;g.fillStyle=colours[s[3]];g.fillRect(a,y+1,Math.max(0.6,b-a-(b-a>3?0.6:0)),rowH-2)});
     g.restore();y+=rowH});
@@ -101,20 +102,26 @@ function shape(s,tag,attributes,text){const e=document.createElementNS(NS,tag);f
   D.ranks.forEach((r,i)=>{const y=i*h,k=850/most;shape(s,"text",{x:0,y:y+18},"rank "+r.rank+" (stage "+r.stage+")");let at=130;
     D.memory[r.stage].parts.forEach(([what,b])=>{const e=shape(s,"rect",{x:at,y:y+4,width:Math.max(0,b*k),height:11,fill:tone(what)});shape(e,"title",{},"predicted "+what+": "+bytes(b));at+=b*k});
     shape(s,"text",{x:at+6,y:y+14},"predicted "+bytes(r.predicted_peak));
-    if(r.measured_peak!=null){const e=shape(s,"rect",{x:130,y:y+17,width:r.measured_peak*k,height:11,fill:css("--fg")});shape(e,"title",{},"measured");
-      shape(s,"text",{x:130+r.measured_peak*k+6,y:y+27},"measured "+bytes(r.measured_peak))}});
+    if(r.measured_peak!=null){const e=shape(s,"rect",{x:130,y:y+17,width:r.measured_peak*k,height:11,fill:css("--fg")});shape(e,"title",{},M);
+      shape(s,"text",{x:130+r.measured_peak*k+6,y:y+27},M+" "+bytes(r.measured_peak))}});
   const l=el("div",null,$("memory"),"legend");whats.forEach(what=>{const t=el("span",null,l);const c=el("i",null,t);c.style.background=tone(what);t.append(what)})})();
 
 if(R){$("kinds_title").textContent="By action kind";$("segments_title").textContent="Compute by segment";$("ranks_title").textContent="By rank";
   const cells=k=>[k.kind,k.count,seconds(k.seconds.predicted),seconds(k.seconds.measured),percent(k.seconds.error)];
-  table($("kinds"),["kind","actions","predicted","measured","error"],R.kinds.map(cells));
-  table($("segments"),["segment","actions","predicted","measured","error"],R.segments.map(cells));
+  table($("kinds"),["kind","actions","predicted",M,"error"],R.kinds.map(cells));
+  table($("segments"),["segment","actions","predicted",M,"error"],R.segments.map(cells));
   if(R.phases.length){$("phases_title").textContent="Dispatch and combine by phase";
-    table($("phases"),["exchange","of","phase","times","predicted","measured","error"],R.phases.map(k=>[k.kind,k.part,k.phase,k.count,
+    table($("phases"),["exchange","of","phase","times","predicted",M,"error"],R.phases.map(k=>[k.kind,k.part,k.phase,k.count,
       seconds(k.seconds.predicted),seconds(k.seconds.measured),percent(k.seconds.error)]))}
-  table($("ranks"),["rank","stage","compute","measured","error","idle","measured","peak","measured","error"],R.ranks.map(k=>[k.rank,k.stage,
+  table($("ranks"),["rank","stage","compute",M,"error","idle",M,"peak",M,"error"],R.ranks.map(k=>[k.rank,k.stage,
     seconds(k.compute_s.predicted),seconds(k.compute_s.measured),percent(k.compute_s.error),seconds(k.idle_s.predicted),seconds(k.idle_s.measured),
     bytes(k.peak_memory_bytes.predicted),bytes(k.peak_memory_bytes.measured),percent(k.peak_memory_bytes.error)]))}
+if(R){$("exposure_title").textContent="Bubble and exposed messages by phase";
+  $("exposure_words").textContent="All ranks, a step. Exposed is a message while its rank's compute lane does nothing; the bubble is idle time without a message inside the stage. A bubble's share is of the phase, a message's of its own time.";
+  const N="measured",part=(a,b)=>a==null||!b?"-":(100*a/b).toFixed(1)+" %",rows=[];
+  R.exposure.phases.forEach(p=>{rows.push([p.phase.replace("_","-"),"bubble",seconds(p.bubble_s.predicted),part(p.bubble_s.predicted,p.length_s.predicted),seconds(p.bubble_s[N]),part(p.bubble_s[N],p.length_s[N])]);
+    p.messages.forEach(m=>rows.push(["",m.kind,seconds(m.exposed_s.predicted),part(m.exposed_s.predicted,m.seconds.predicted),seconds(m.exposed_s[N]),part(m.exposed_s[N],m.seconds[N])]))});
+  table($("exposure"),["phase","waits for","predicted","share",M,"share"],rows)}
 (function(){if(!R||!R.loss.training.length)return;$("loss_title").textContent="Loss by step";const w=1100,h=260,s=svg($("loss"),w,h),t=R.loss.training,v=R.loss.validation;
   const xs=t.concat(v).map(p=>p[0]),ys=t.concat(v).map(p=>p[1]).concat(R.loss.bigram!=null?[R.loss.bigram]:[]);
   const x0=Math.min(...xs),x1=Math.max(...xs,x0+1),y0=Math.min(...ys),y1=Math.max(...ys,y0+1e-9);

@@ -51,13 +51,16 @@ class PhaseRows {
 
 double length(const plan::Span& s) { return s.end_s - s.start_s; }
 
+plan::RankTimeline timeline_of(const plan::MeasuredRank& m) {
+  return {.rank = m.rank, .spans = m.spans, .phases = m.phases, .step_s = m.step_s, .peak_memory_bytes = m.peak_memory_bytes};
+}
+
 }  // namespace
 
 std::vector<plan::RankTimeline> RunReport::measured_timelines() const {
   std::vector<plan::RankTimeline> out;
   for (const plan::MeasuredRank& m : measured) {
-    out.push_back({.rank = m.rank, .spans = m.spans, .phases = m.phases, .step_s = m.step_s,
-                   .peak_memory_bytes = m.peak_memory_bytes});
+    out.push_back(timeline_of(m));
     const auto move = [&](auto& spans) {
       for (auto& s : spans) {
         s.start_s += m.step_offset_s;
@@ -71,14 +74,22 @@ std::vector<plan::RankTimeline> RunReport::measured_timelines() const {
 }
 
 RunReport make_run_report(const std::filesystem::path& folder) {
-  RunReport r{.plan = plan::read_plan(folder), .prediction = plan::read_prediction(folder),
-              .measured = plan::read_measured(folder), .metrics = read_metrics(folder / "metrics.jsonl")};
-  plan::check_fits(r.prediction, r.plan, (folder / "predicted.json").string());
+  plan::Plan plan = plan::read_plan(folder);
+  plan::Prediction prediction = plan::read_prediction(folder);
+  std::vector<plan::MeasuredRank> measured = plan::read_measured(folder);
+  plan::check_fits(prediction, plan, (folder / "predicted.json").string());
   // No table is made of it; whoever reads it beside the report may trust it as much as the rest.
-  if (const auto costs = folder / "costs.json"; std::filesystem::exists(costs)) plan::check_fits(plan::read_costs(folder), r.plan, costs.string());
-  plan::check_fits(r.measured, r.plan, (folder / "measured").string());
+  if (const auto costs = folder / "costs.json"; std::filesystem::exists(costs)) plan::check_fits(plan::read_costs(folder), plan, costs.string());
+  plan::check_fits(measured, plan, (folder / "measured").string());
+  RunReport r = compare(std::move(plan), std::move(prediction), std::move(measured));
+  r.metrics = read_metrics(folder / "metrics.jsonl");
   r.facts = run_facts(folder, r.plan, r.prediction);
   r.router = read_router_history(folder / "metrics.jsonl");
+  return r;
+}
+
+RunReport compare(plan::Plan plan, plan::Prediction prediction, std::vector<plan::MeasuredRank> measured_ranks) {
+  RunReport r{.plan = std::move(plan), .prediction = std::move(prediction), .measured = std::move(measured_ranks)};
   r.step_s.predicted = r.prediction.step_s;
   for (const plan::RankTimeline& t : r.prediction.ranks) {
     r.peak_bytes.predicted = std::max(r.peak_bytes.predicted, t.peak_memory_bytes);
@@ -99,6 +110,8 @@ RunReport make_run_report(const std::filesystem::path& folder) {
     const auto found = of_rank.find(predicted.rank);
     const plan::MeasuredRank* measured = found == of_rank.end() ? nullptr : found->second;
     if (!measured && !of_rank.empty()) continue;
+    r.predicted_exposure.push_back(exposure(r.plan, predicted));
+    if (measured) r.measured_exposure.push_back(exposure(r.plan, timeline_of(*measured)));
     const int s = r.plan.mesh.pp_index(predicted.rank);
     const plan::StagePlan& stage = r.plan.stages[s];
     RankRow row{.rank = predicted.rank, .stage = s};

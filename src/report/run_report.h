@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "plan/run_files.h"
+#include "report/exposure.h"
 #include "report/metrics.h"
 #include "report/router_history.h"
 #include "report/run_facts.h"
@@ -61,15 +62,22 @@ struct RunReport {
   std::vector<PhaseRow> phases;   // of the exchanges of experts; empty for a run of before they were written down
   std::vector<KindRow> segments;  // compute actions by segment, both passes
   std::vector<RankRow> ranks;
+  // Of the ranks compared, ascending; measured may be empty.
+  std::vector<RankExposure> predicted_exposure, measured_exposure;
 
+  // Each moved to rank 0's clock.
   std::vector<plan::RankTimeline> measured_timelines() const;
 };
+
+// The comparison alone: everything but what only a run's folder tells (metrics, facts, router). The measurements fit the plan.
+RunReport compare(plan::Plan plan, plan::Prediction prediction, std::vector<plan::MeasuredRank> measured);
 
 // ConfigError for a folder without a plan or a prediction, or with measurements that don't fit the plan.
 RunReport make_run_report(const std::filesystem::path& run_folder);
 
 std::string run_text(const RunReport& report);
-// Keys: step_s, repriced_step_s (null where not known), peak_memory_bytes (each {predicted, measured, error}), kinds, phases, segments, ranks, loss, router, throughput, about (the facts by name).
+// Keys: step_s, repriced_step_s (null where not known), peak_memory_bytes (each {predicted, measured, error}), kinds, phases, segments, ranks, bubble_fraction,
+// exposed_all_to_all_fraction, exposure (report/exposure_tables.h), loss, router, throughput, about (the facts by name).
 nlohmann::json run_json(const RunReport& report);
 
 }  // namespace trireme::report

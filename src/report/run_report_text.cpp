@@ -5,66 +5,13 @@
 
 #include "base/units.h"
 #include "report/action_kinds.h"
+#include "report/exposure_tables.h"
 #include "report/pattern_choice.h"
 #include "report/run_report.h"
+#include "report/run_tables.h"
 #include "report/text_table.h"
 
 namespace trireme::report {
-
-namespace {
-
-constexpr int strip_width = 92;
-
-std::string measured_text(double value, std::string (*show)(double)) { return value == 0 ? "-" : show(value); }
-
-std::string kinds_text(const std::vector<KindRow>& rows, bool lanes) {
-  std::vector<std::string> heading = {lanes ? "kind" : "segment"};
-  if (lanes) heading.push_back("lane");
-  for (const char* h : {"actions", "predicted", "measured", "error"}) heading.push_back(h);
-  TextTable table(heading);
-  for (const KindRow& k : rows) {
-    std::vector<std::string> row = {k.kind};
-    if (lanes) row.push_back(name_of(k.lane));
-    row.push_back(fmt::format("{}", k.count));
-    row.push_back(show_seconds(k.seconds.predicted));
-    row.push_back(measured_text(k.seconds.measured, show_seconds));
-    row.push_back(show_error(k.seconds.predicted, k.seconds.measured));
-    table.add(row);
-  }
-  return table.text();
-}
-
-std::string phases_text(const std::vector<PhaseRow>& rows) {
-  TextTable table({"exchange", "of", "phase", "times", "predicted", "measured", "error"});
-  std::string last;
-  for (const PhaseRow& p : rows) {
-    table.add({p.kind == last ? "" : p.kind, p.part, p.phase, fmt::format("{}", p.count), show_seconds(p.seconds.predicted),
-               measured_text(p.seconds.measured, show_seconds), show_error(p.seconds.predicted, p.seconds.measured)});
-    last = p.kind;
-  }
-  return table.text();
-}
-
-std::string strips_text(const RunReport& r) {
-  const double longest = std::max(r.step_s.predicted, r.step_s.measured);
-  const auto measured = r.measured_timelines();
-  std::string out = fmt::format("\nTimeline of the compute lane, {} across (F forward, B backward, l loading, o norm and optimizer)\n",
-                                show_seconds(longest));
-  constexpr std::size_t most = 16;  // ranks shown
-  for (std::size_t i = 0; i < r.ranks.size() && i < most; ++i) {
-    const RankRow& row = r.ranks[i];
-    const plan::StagePlan& stage = r.plan.stages[row.stage];
-    out += fmt::format("  rank {:>3} predicted |{}|\n", row.rank,
-                       compute_strip(stage, r.prediction.ranks[row.rank].spans, longest, strip_width));
-    for (const plan::RankTimeline& m : measured)
-      if (m.rank == row.rank)
-        out += fmt::format("           measured |{}|\n", compute_strip(stage, m.spans, longest, strip_width));
-  }
-  if (r.ranks.size() > most) out += fmt::format("  and {} more ranks\n", r.ranks.size() - most);
-  return out;
-}
-
-}  // namespace
 
 std::string run_text(const RunReport& r) {
   std::string out = facts_text(r.facts) + "\n";
@@ -104,6 +51,7 @@ std::string run_text(const RunReport& r) {
                show_bytes(k.peak_bytes.predicted), measured_text(k.peak_bytes.measured, show_bytes),
                show_error(k.peak_bytes.predicted, k.peak_bytes.measured)});
   out += ranks.text();
+  out += exposure_text({r.predicted_exposure, r.measured_exposure});
 
   if (!r.metrics.loss.empty()) {
     const auto& loss = r.metrics.loss;
@@ -142,6 +90,10 @@ nlohmann::json run_json(const RunReport& r) {
   for (const RankRow& k : r.ranks)
     ranks.push_back({{"rank", k.rank}, {"stage", k.stage}, {"step_s", pair(k.step_s)}, {"compute_s", pair(k.compute_s)},
                      {"idle_s", pair(k.idle_s)}, {"peak_memory_bytes", pair(k.peak_bytes)}});
+  const auto sides = [&](nlohmann::json (*fractions)(const std::vector<RankExposure>&)) {
+    return nlohmann::json{{"predicted", fractions(r.predicted_exposure)},
+                          {"measured", r.measured_exposure.empty() ? nlohmann::json(nullptr) : fractions(r.measured_exposure)}};
+  };
   nlohmann::json loss = {{"training", r.metrics.loss}, {"validation", r.metrics.valid_loss}, {"bigram", nullptr}};
   if (r.metrics.bigram_loss > 0) loss["bigram"] = r.metrics.bigram_loss;
   nlohmann::json about = nlohmann::json::object();
@@ -162,6 +114,9 @@ nlohmann::json run_json(const RunReport& r) {
           {"phases", phases},
           {"segments", rows(r.segments)},
           {"ranks", ranks},
+          {"bubble_fraction", sides(bubble_fractions)},
+          {"exposed_all_to_all_fraction", sides(exposed_all_to_all_fractions)},
+          {"exposure", exposure_json({r.predicted_exposure, r.measured_exposure})},
           {"loss", loss},
           {"router", router_json(r.router)}};
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/action_kinds.h"
+#include "report/exposure.h"
 
 namespace trireme::report {
 
@@ -34,10 +35,16 @@ std::string trace_json(const plan::Plan& plan, const std::vector<TraceGroup>& gr
                           {"ts", rank.spans[i].start_s * 1e6}, {"dur", (rank.spans[i].end_s - rank.spans[i].start_s) * 1e6},
                           {"args", {{"action", describe(a)}, {"id", a.id}}}});
       }
+      if (const auto pieces = idle_pieces(plan, rank); !pieces.empty() && !rank.spans.empty()) {
+        events.push_back({{"ph", "M"}, {"name", "thread_name"}, {"pid", pid}, {"tid", plan::num_lanes + 1}, {"args", {{"name", "idle"}}}});
+        for (const IdlePiece& piece : pieces)
+          events.push_back({{"ph", "X"}, {"name", piece.waits_for}, {"cat", "idle"}, {"pid", pid}, {"tid", plan::num_lanes + 1},
+                            {"ts", piece.start_s * 1e6}, {"dur", (piece.end_s - piece.start_s) * 1e6}});
+      }
       // A phase's name is a thread of its own: phases lie side by side.
       std::map<std::string, int> thread_of;
       for (const plan::PhaseSpan& p : rank.phases) {
-        const auto [at, fresh] = thread_of.try_emplace(p.phase, plan::num_lanes + 1 + static_cast<int>(thread_of.size()));
+        const auto [at, fresh] = thread_of.try_emplace(p.phase, plan::num_lanes + 2 + static_cast<int>(thread_of.size()));
         if (fresh)
           events.push_back({{"ph", "M"}, {"name", "thread_name"}, {"pid", pid}, {"tid", at->second},
                             {"args", {{"name", "phase " + p.phase}}}});

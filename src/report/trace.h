@@ -15,7 +15,8 @@ struct TraceGroup {
   std::vector<plan::RankTimeline> ranks;
 };
 
-// Process ids: group * 100000 + rank; thread ids: the lane's number + 1, then one for every name of a phase of the exchanges.
+// Process ids: group * 100000 + rank; thread ids: the lane's number + 1, then one for what an idle compute lane
+// waits for (report/exposure.h) and one for every name of a phase of the exchanges.
 std::string trace_json(const plan::Plan& plan, const std::vector<TraceGroup>& groups);
 
 }  // namespace trireme::report

@@ -80,7 +80,7 @@ Predicted predict(const plan::Plan& plan, const plan::RunSpec& run, const platfo
   const double group_tokens = static_cast<double>(run.batch.micro_batch * run.batch.sequence_length * plan.mesh.ep);
   if (const double cv = measured.empty() && options.every_rank && plan.mesh.ep > 1 ? rates->load_cv(group_tokens) : 0; cv > 0) {
     load_of = [&, cv](std::uint64_t seed) {
-      return load_scale(plan, run, *rates, out.priced.threads, sampled_rows(plan, run, cv, seed));
+      return load_scale(plan, run, *rates, out.priced.threads, sampled_rows(plan, run, {.cv = cv, .seed = seed, .counts = {}}));
     };
     out.priced.notes.push_back(fmt::format("experts: rows vary by {:.0f} % from one to the next, as the probe's routers had it to begin with",
                                            100 * cv));

@@ -157,6 +157,7 @@ class SharedHosts {
     if (length(m) <= 0) return;  // takes no time, so no core either
     Progress& at = progress_[m.list];
     const bool computes = action(m).lane == Lane::compute;
+    if (computes && o_.compute_waits) return;
     (computes ? at.computing : at.messages) += change;
     if (!hosts_.empty()) (computes ? hosts_[at.host].computing : hosts_[at.host].messages) += change;
   }
@@ -167,7 +168,7 @@ class SharedHosts {
     if (o_.cores <= 0) {
       for (Running& running : active_)
         if (action(running.member).lane == Lane::compute)
-          running.rate = progress_[running.member.list].messages > 0 ? o_.overlap : 1;
+          running.rate = progress_[running.member.list].messages > 0 && !o_.compute_waits ? o_.overlap : 1;
       return;
     }
     slow_.assign(lists_.size(), 0);
@@ -177,7 +178,8 @@ class SharedHosts {
       for_members(running, [&](const Member& m) {
         double& slow = slow_[m.list];
         if (slow == 0) slow = slow_down(o_.busy, busy_ranks(m.list), o_.threads, o_.cores);
-        const double share = action(m).lane == Lane::compute ? 1 : o_.communication_core_share;
+        const bool computes = action(m).lane == Lane::compute;
+        const double share = !computes ? o_.communication_core_share : o_.compute_waits ? 0 : 1;
         rate = std::min(rate, 1 / (1 - share + share * slow));
       });
       running.rate = rate;

@@ -34,6 +34,7 @@ struct SimulateOptions {
   double communication_core_share = 0;
   double overlap = 1;                         // devices of their own: how fast one computes while its messages are on their way
   const platform::BusyTable* busy = nullptr;  // not owned; of `threads` threads
+  bool compute_waits = false;                 // a rehearsal: compute only takes time, no core, and nothing slows it down
   bool memory = true;                         // also the memory curves
   bool every_rank = false;                    // else one rank a stage
   const platform::NoiseTable* noise = nullptr;  // not owned; null: none

@@ -1,4 +1,4 @@
-// A rank's runtime: evaluation, packed documents, failures, rehearsal, memory.
+// A rank's runtime: evaluation, packed documents, failures, memory.
 #include <cmath>
 #include <condition_variable>
 #include <limits>
@@ -167,46 +167,6 @@ TEST(Failure, ABufferThatThePlanForgetsToFreeIsNamed) {
   });
   EXPECT_THAT(testing::text_of(errors[0]),
               HasSubstr("gradient attention mb 2 layer 0 is alive at the end of the step"));
-}
-
-TEST(Rehearsal, RunsThePlansMessagesAndTakesAtLeastThePricedTime) {
-  plan::RunSpec run = tiny_run();
-  run.batch.micro_batch = 6;
-  const plan::Mesh mesh{.pp = 2, .dp = 2, .ep = 2};
-  run.model.tied_embeddings = true;
-  const plan::Plan plan = plan::make_training_plan(run, mesh);
-  plan::Costs costs;
-  for (const plan::StagePlan& stage : plan.stages) {
-    plan::StageCosts prices;
-    prices.action_s.assign(stage.actions.size(), 1e-3);
-    costs.stages.push_back(prices);
-  }
-  testing::run_mesh(mesh, [&](int rank, comm::Communicator& communicator) {
-    StageRuntime runtime(run, plan, communicator, rank, costs);
-    for (int step = 0; step < 2; ++step) {
-      const StepResult result = runtime.step();
-      const plan::StagePlan& stage = plan.stages[mesh.pp_index(rank)];
-      double priced = 0;
-      for (const plan::Action& a : stage.actions) {
-        if (a.lane != plan::Lane::compute) continue;
-        priced += 1e-3;
-        EXPECT_GE(result.timeline.spans[a.id].end_s - result.timeline.spans[a.id].start_s, 1e-3) << plan::describe(a);
-      }
-      EXPECT_GE(result.timeline.step_s, priced);
-    }
-  });
-}
-
-TEST(Rehearsal, RefusesAPlanOfChunks) {
-  const plan::RunSpec run = double_run();
-  const plan::Mesh mesh{.pp = 1, .dp = 1, .ep = 1};
-  plan::Plan plan = plan::make_training_plan(run, mesh);
-  plan.grain = plan::Grain::chunk;
-  const std::vector<double> nothing(plan.stages[0].actions.size());
-  const plan::Costs costs{.stages = {{.action_s = nothing, .action_workspace_bytes = nothing}}};
-  const auto errors = testing::collect_mesh_errors(
-      mesh, [&](int rank, comm::Communicator& communicator) { StageRuntime(run, plan, communicator, rank, costs); });
-  EXPECT_THAT(testing::text_of(errors[0]), HasSubstr("a plan of chunks is priced and simulated, never executed"));
 }
 
 // Rows that nobody filled, tails of a grouped product, a message's buffer: whatever is read before it is written is NaN.

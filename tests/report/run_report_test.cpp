@@ -226,14 +226,36 @@ TEST_F(RunReportTest, AResumedStepReplacesTheEarlierOne) {
   EXPECT_EQ(m.loss[1].second, 1);
 }
 
+// Predicted, the two ranks idle for 12 of 20 s outside of messages of their stage (tests/report/exposure_test.cpp). Measured, rank 0
+// idles in [2, 7) and, in its reduction, [10, 11) of 12 s; rank 1 in [0, 3) and [6, 12.5).
+TEST_F(RunReportTest, SaysWhatRanksWaitFor) {
+  measure();
+  const RunReport r = make_run_report(folder_);
+  const nlohmann::json j = run_json(r);
+  EXPECT_DOUBLE_EQ(j["bubble_fraction"]["predicted"]["step"].get<double>(), 12.0 / 20);
+  EXPECT_DOUBLE_EQ(j["bubble_fraction"]["measured"]["step"].get<double>(), (5 + 3 + 6.5) / 24.5);
+  EXPECT_EQ(j["exposure"]["ranks"][0]["phases"][0]["bubble_s"]["measured"], 5);
+  EXPECT_EQ(j["exposed_all_to_all_fraction"]["predicted"]["step"], 0);
+  EXPECT_THAT(run_text(r), testing::ContainsRegex("step +bubble +12.00 s +60.0 % +14.50 s +59.2 %"));
+  EXPECT_THAT(run_text(r), Not(HasSubstr("Exposed part of dispatch")));  // no experts are spread
+}
+
 TEST_F(RunReportTest, TraceHasAProcessARankAndAThreadALane) {
   measure();
   const RunReport r = make_run_report(folder_);
   const auto j = nlohmann::json::parse(trace_json(r.plan, {{"predicted", r.prediction.ranks}, {"measured", r.measured_timelines()}}));
   std::set<int> processes;
-  int spans = 0;
+  int spans = 0, idle = 0;
   for (const auto& e : j["traceEvents"]) {
     processes.insert(e["pid"].get<int>());
+    if (e.value("cat", "") == "idle") {
+      ++idle;
+      if (e["pid"] == 0 && e["ts"] == 1e6) {  // rank 0 is predicted to wait for the next stage in [1, 6)
+        EXPECT_EQ(e["name"], "bubble");
+        EXPECT_DOUBLE_EQ(e["dur"], 5e6);
+      }
+      continue;
+    }
     spans += e["ph"] == "X";
     if (e["ph"] == "X" && e["pid"] == 100001 && e["args"]["id"] == 1) {
       EXPECT_DOUBLE_EQ(e["ts"], 3.5e6);  // measured start 3 s and rank 1's offset of 0.5 s, in microseconds
@@ -242,6 +264,8 @@ TEST_F(RunReportTest, TraceHasAProcessARankAndAThreadALane) {
   }
   EXPECT_EQ(processes, (std::set<int>{0, 1, 100000, 100001}));
   EXPECT_EQ(spans, 2 * (6 + 4));
+  // Rank 0 idles before its backward and while its gradients are reduced, rank 1 before and after its two actions.
+  EXPECT_EQ(idle, 2 * (2 + 2));
 }
 
 // Names that are marks of the template, or would end its elements, stand on the page as they are.
@@ -295,7 +319,7 @@ TEST_F(RunReportTest, PageHoldsEverythingAndNeedsNothing) {
   const auto begin = page.find(open) + open.size(), end = page.find("</script>", begin);
   const auto data = nlohmann::json::parse(page.substr(begin, end - begin));
   EXPECT_EQ(data["ranks"].size(), 2u);
-  EXPECT_EQ(data["ranks"][0]["measured"].size(), 6u);
+  EXPECT_EQ(data["ranks"][0]["measured"].size(), 6u + 2u);  // actions, and what rank 0 waits for: stage 1, and its reduction
   EXPECT_EQ(data["title"], "a <b> run");
 }
 

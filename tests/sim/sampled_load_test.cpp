@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "platform/platform_file.h"
 #include "sim/price.h"
@@ -26,7 +27,7 @@ TEST(SampledLoad, SharesAllRowsOfAGroupAndVariesAsExpertsDo) {
   const plan::RunSpec r = run();
   const plan::Mesh mesh = plan::resolve_mesh(r, 4);  // dp 4: two groups of two
   const plan::Plan p = plan::make_training_plan(r, mesh);
-  const auto ranks = sampled_rows(p, r, 0.4, 7);
+  const auto ranks = sampled_rows(p, r, {.cv = 0.4, .seed = 7, .counts = {}});
   ASSERT_EQ(ranks.size(), 4U);
   const double equal = 128 * 2;  // rows that a rank sends, and gets if all experts are alike
   double squares = 0;
@@ -47,9 +48,9 @@ TEST(SampledLoad, SharesAllRowsOfAGroupAndVariesAsExpertsDo) {
   EXPECT_GT(different, 32);
   // Of two ranks' sums of 8 experts each: the half of their difference, cv / sqrt(8) / sqrt(2) = 0.1.
   EXPECT_NEAR(std::sqrt(squares / n), 0.1, 0.02);
-  EXPECT_EQ(sampled_rows(p, r, 0.4, 7)[3].expert_rows, ranks[3].expert_rows);
-  EXPECT_NE(sampled_rows(p, r, 0.4, 8)[3].expert_rows, ranks[3].expert_rows);
-  for (const auto& of_rank : sampled_rows(p, r, 0, 7))
+  EXPECT_EQ(sampled_rows(p, r, {.cv = 0.4, .seed = 7, .counts = {}})[3].expert_rows, ranks[3].expert_rows);
+  EXPECT_NE(sampled_rows(p, r, {.cv = 0.4, .seed = 8, .counts = {}})[3].expert_rows, ranks[3].expert_rows);
+  for (const auto& of_rank : sampled_rows(p, r, {.cv = 0, .seed = 7, .counts = {}}))
     for (const auto& a : p.stages[0].actions)
       if (a.kind == plan::ActionKind::forward && a.segment == plan::Segment::experts)
         EXPECT_EQ(of_rank.expert_rows[a.id], equal);
@@ -72,6 +73,39 @@ TEST(SampledLoad, MakesRanksOfAGroupWait) {
   const double even = predict(p, r, platform).prediction.step_s;
   platform.device.segments[0].load_cv = {0.4};
   EXPECT_GT(predict(p, r, platform).prediction.step_s, even);
+}
+
+// 10 tokens of 3 experts send 30 rows.
+TEST(SampledLoad, WholeRowsAreAllThereAndNoExpertComesTwiceForAToken) {
+  using Rows = std::vector<std::int64_t>;
+  EXPECT_EQ(whole_rows({1, 1, 1, 1, 1, 1}, 10, 3), (Rows{5, 5, 5, 5, 5, 5}));
+  // 30 of 7 parts are 4.29 a part: 4, 4, 4, 4, 8 and two for the largest fractions, which are the 0.57 of the last and the
+  // first of the 0.29.
+  EXPECT_EQ(whole_rows({1, 1, 1, 1, 1, 2}, 10, 3), (Rows{5, 4, 4, 4, 4, 9}));
+  // The first would get 20, but there are ten tokens; the other 20 rows fall on the rest by their weights.
+  EXPECT_EQ(whole_rows({4, 1, 1, 0, 0, 0}, 10, 3), (Rows{10, 10, 10, 0, 0, 0}));
+  EXPECT_EQ(whole_rows({30, 5, 5, 5, 5, 0}, 10, 3), (Rows{10, 5, 5, 5, 5, 0}));
+  // One expert alone can't take a token three times: the rest is spread evenly.
+  EXPECT_EQ(whole_rows({1, 0, 0, 0, 0, 0}, 10, 3), (Rows{10, 4, 4, 4, 4, 4}));
+  EXPECT_EQ(whole_rows({0, 0, 0}, 10, 3), (Rows{10, 10, 10}));
+}
+
+TEST(SampledLoad, CountsOfARunStandForEveryMicroBatch) {
+  const plan::RunSpec r = run();
+  const plan::Plan p = plan::make_training_plan(r, plan::resolve_mesh(r, 4));
+  RoutedLoad load;
+  for (int layer = 0; layer < 4; ++layer) {
+    load.counts[layer].assign(16, 1);
+    load.counts[layer][0] = 17;  // half of all rows and one: rank 0 of a group gets 24 of 32 parts
+  }
+  const auto ranks = sampled_rows(p, r, load);
+  for (const auto& a : p.stages[0].actions)
+    if (a.kind == plan::ActionKind::forward && a.segment == plan::Segment::experts) {
+      EXPECT_EQ(ranks[0].expert_rows[a.id], 256 * 1.5);
+      EXPECT_EQ(ranks[3].expert_rows[a.id], 256 * 0.5);
+    }
+  EXPECT_EQ(expert_group(p.mesh, 3), 2);
+  EXPECT_EQ(nlohmann::json(load).get<RoutedLoad>(), load);
 }
 
 }  // namespace
