@@ -73,24 +73,82 @@ class SegmentReading {
     }
     return peak - left;
   }
-  // The inputs' gradients are there from the start; what was dropped is made again where it is needed.
-  double tiled_backward() const {
-    std::array<bool, Tape::max_tensors> has{};
-    double alive = 0, peak = 0;
+  // What a delayed weight gradient needs of this segment.
+  double weight_work() const {
+    double out = 0;
+    for (int i = 0; i < tape_.num_operators; ++i)
+      if (is_own(tape_.operators[i])) out += tape_.operators[i].weight_bytes;
+    return out;
+  }
+
+  // And while it is made: inputs that are made again.
+  double weight_workspace() const {
+    double out = 0;
+    for (int i = 0; i < tape_.num_operators; ++i) {
+      const Tape::Operator& op = tape_.operators[i];
+      if (!is_own(op) || op.weight_input == none || kept_[op.in[0]]) continue;
+      const double bytes = tape_.tensors[op.in[0]].bytes;
+      out = std::max(out, bytes > 0 ? bytes : op.weight_workspace);
+    }
+    return out;
+  }
+
+  // Beside what is kept and the gradients of the inputs, which come to be when they are made. What was dropped is made
+  // again where it is needed; what was kept goes with the call that needed it. `split`: without the weights' gradients,
+  // whose needs stay.
+  double tiled_backward(bool split) const {
+    std::array<bool, Tape::max_tensors> has{}, later{};  // there; needed by a weight later
+    std::array<int, Tape::max_tensors> last{};           // of the backward: the first operator that saves a tensor
+    last.fill(none);
     for (int i = tape_.num_operators - 1; i >= 0; --i) {
       const Tape::Operator& op = tape_.operators[i];
       if (!is_own(op)) continue;
+      for (const int s : op.saved)
+        if (s != none) last[s] = i;
+      if (!split || op.weight_bytes == 0) continue;
+      if (op.weight_input != none) later[op.weight_input] = true;
+      if (op.has_weight && tape_.tensors[op.out[0]].gradient_bytes == 0) later[op.out[0]] = true;  // written over it
+    }
+    double alive = -own_input_gradients(), peak = 0, freed = 0, kept_scratch = 0;
+    const auto make = [&](int s) {
+      if (!has[s]) has[s] = true, alive += tape_.tensors[s].gradient_bytes;
+    };
+    bool begins_call = true;
+    for (int i = tape_.num_operators - 1; i >= 0; --i) {
+      const Tape::Operator& op = tape_.operators[i];
+      if (!is_own(op)) continue;
+      for (int k = i; begins_call && k >= 0; --k) {  // what a call writes is there when it begins
+        if (!is_own(tape_.operators[k])) continue;
+        for (const int s : tape_.operators[k].in)
+          if (s != none && inputs_[s] && !only_passed_[s] && !tape_.operators[k].passes_gradient) make(s);
+        if (tape_.operators[k].ends_call) break;
+      }
+      begins_call = op.ends_call;
       double again = 0;
       for (const int s : op.saved)
         if (s != none && !kept_[s]) again += tape_.tensors[s].bytes;
-      if (!op.passes_gradient)
-        for (const int s : op.in)
-          if (s != none && made_[s] && !leaves_[s] && !has[s]) has[s] = true, alive += tape_.tensors[s].gradient_bytes;
-      peak = std::max(peak, alive + op.backward_workspace + again);
-      for (const int s : op.out)
-        if (s != none && has[s]) has[s] = false, alive -= tape_.tensors[s].gradient_bytes;
+      for (const int s : op.in) {
+        if (s == none || (inputs_[s] && only_passed_[s])) continue;
+        // A sum hands on its output's gradient: one of our own becomes the input's, unless a weight needs it. What came
+        // from outside stays as it is: who adds to it makes a copy.
+        if (op.passes_gradient)
+          has[s] = has[s] || (!split && has[op.out[0]]);
+        else if (!leaves_[s] || passed_on(s))
+          make(s);
+      }
+      peak = std::max(peak, alive + op.backward_workspace + (split ? 0 : op.weight_workspace + again));
+      for (const int s : op.out) {
+        if (s == none || !has[s] || leaves_[s]) continue;
+        const bool needed = split && (op.has_weight || (later[s] && tape_.tensors[s].bytes == 0));
+        if (!needed && !op.passes_gradient) alive -= tape_.tensors[s].gradient_bytes;
+        has[s] = false;
+      }
+      for (const int s : op.saved)
+        if (s != none && last[s] == i && kept_[s] && owned_[s] && !later[s]) freed += tape_.tensors[s].bytes;
+      if (split) kept_scratch += op.kept_scratch;
+      if (op.ends_call) alive += kept_scratch - freed, freed = kept_scratch = 0;
     }
-    return peak;
+    return split ? peak - weight_work() : peak;
   }
 
   // An autograd engine's: the segment's own operators as a tape, with one behind them that takes what leaves.
@@ -130,6 +188,10 @@ class SegmentReading {
     return producer != none && tape_.operators[producer].group == group;
   }
   bool stays(int s) const { return kept_[s] || leaves_[s]; }
+  bool passed_on(int s) const {
+    const int producer = tape_.tensors[s].producer;
+    return producer != none && tape_.operators[producer].passes_gradient;
+  }
   double own_input_gradients() const {
     return sum([&](int s) { return inputs_[s] && !only_passed_[s] ? tape_.tensors[s].gradient_bytes : 0; });
   }
@@ -160,7 +222,7 @@ SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, 
   const SegmentSubject described(shape);
   const Subject subject = described.of(spec);
   const double stream = stream_bytes(subject, subject.share.split_tokens);
-  if (segment == Segment::embed) return {.boundary = Bytes(stream)};
+  if (segment == Segment::embed) return {.boundary = Bytes(stream), .weight_work = Bytes(stream)};
   const bool is_head = segment == Segment::head;
   const Tape tape = is_head ? head_tape(subject) : layer_tape(subject, layer);
   const SegmentReading reading(tape, segment);
@@ -171,11 +233,15 @@ SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, 
   if (!is_head || shape.training) m.input_gradient = Bytes(reading.input_gradients() + passing);
   if (subject.kernels.tiled) {
     m.forward_workspace = Bytes(reading.tiled_forward());
-    m.backward_workspace = Bytes(reading.tiled_backward());
+    m.backward_workspace = Bytes(reading.tiled_backward(/*split=*/false));
+    m.weight_work = Bytes(reading.weight_work());
+    m.input_workspace = Bytes(reading.tiled_backward(/*split=*/true));
+    m.weight_workspace = Bytes(reading.weight_workspace());
   } else {
+    // Both halves in the first.
     const auto [forward, backward] = reading.engine();
     m.forward_workspace = Bytes(forward);
-    m.backward_workspace = Bytes(backward);
+    m.backward_workspace = m.input_workspace = Bytes(backward);
   }
   return m;
 }

@@ -126,8 +126,8 @@ double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, 
     case BufferKind::boundary: return memory.boundary.value;
     case BufferKind::saved: return memory.saved.value;
     case BufferKind::gradient: return memory.input_gradient.value;
+    case BufferKind::weight_work: return memory.weight_work.value;
     case BufferKind::batch:
-    case BufferKind::weight_work:
     case BufferKind::host: break;
   }
   return 0;
@@ -139,11 +139,14 @@ double workspace_bytes(const plan::RunSpec& run, const model::SegmentShape& shap
   // The residual stream passes through as one tensor in the buffer that is freed and in the one that is filled: while both
   // are alive it is counted twice, and taken off here.
   if (a.kind == ActionKind::all_to_all) return -stream_bytes(run, shape);
-  if (a.kind == ActionKind::backward) {
-    const double workspace = model::segment_memory(run.model, a.segment, a.layer, shape).backward_workspace.value;
+  if (a.kind == ActionKind::backward || a.kind == ActionKind::input_gradient) {
+    const model::SegmentMemory memory = model::segment_memory(run.model, a.segment, a.layer, shape);
+    const Bytes workspace = a.kind == ActionKind::backward ? memory.backward_workspace : memory.input_workspace;
     const bool passes = a.segment == Segment::experts || a.segment == Segment::combine;
-    return workspace - (passes ? stream_bytes(run, shape) : 0);
+    return workspace.value - (passes ? stream_bytes(run, shape) : 0);
   }
+  if (a.kind == ActionKind::weight_gradient)
+    return model::segment_memory(run.model, a.segment, a.layer, shape).weight_workspace.value;
   // A reduction in another dtype than the gradients' makes a copy of the bucket.
   if (a.kind == ActionKind::reduce && run.device.reduce_dtype != accumulate_dtype(run.device.dtype))
     return stage.buckets[a.bucket].elements * size_of(run.device.reduce_dtype);
