@@ -96,20 +96,15 @@ class Profile {
 
 // A step's forward and backward, as nn::forward_backward does it, with each segment timed. Returns the loss sum.
 double forward_backward(nn::Model& model, const nn::Batch& batch, double seed, Profile& profile) {
-  struct Record {
-    Segment segment;
-    int layer;
-    nn::Boundary in, edges;
-  };
   const model::ModelSpec& spec = model.spec();
-  std::vector<Record> records;
+  std::vector<nn::Saved> saved;
   double loss = 0;
   const auto run = [&](Segment segment, int layer, const nn::Boundary& in) {
-    const nn::Boundary out =
-        profile.time(segment, "forward", [&] { return model.forward(segment, layer, in, batch, seed); });
-    if (out.loss.defined()) loss = out.loss.item<double>();
-    records.push_back({segment, layer, in, nn::edges_of(spec, segment, layer, out)});
-    return nn::as_leaves(spec, segment, layer, out);
+    nn::Model::Forward f =
+        profile.time(segment, "forward", [&] { return model.forward_saving(segment, layer, in, batch, seed); });
+    if (f.out.loss.defined()) loss = f.out.loss.item<double>();
+    saved.push_back(std::move(f.saved));
+    return std::move(f.out);
   };
   nn::Boundary b = run(Segment::embed, -1, {});
   for (int layer = 0; layer < spec.num_layers; ++layer)
@@ -119,13 +114,10 @@ double forward_backward(nn::Model& model, const nn::Batch& batch, double seed, P
     }
   run(Segment::head, -1, b);
   nn::Boundary gradient;
-  while (!records.empty()) {
-    const Record r = std::move(records.back());
-    records.pop_back();
-    const nn::Boundary next = profile.time(
-        r.segment, "backward", [&] { return nn::backward(spec, r.segment, r.layer, r.in, r.edges, gradient, {}); });
-    for (nn::Field f : nn::fields_written(spec, r.segment, r.layer)) nn::field(gradient, f) = at::Tensor();
-    for (nn::Field f : nn::fields_read(spec, r.segment, r.layer)) nn::field(gradient, f) = nn::field(next, f);
+  while (!saved.empty()) {
+    nn::Saved last = std::move(saved.back());
+    saved.pop_back();
+    gradient = profile.time(last.segment, "backward", [&] { return model.backward(std::move(last), gradient, {}); });
   }
   return loss;
 }

@@ -53,12 +53,10 @@ struct SegmentMemory {
   Bytes forward_workspace;   // highest transient above inputs, outputs and saved while the forward runs
   Bytes backward_workspace;  // the same in the backward, above the output and input gradients
   Bytes input_gradient;      // gradient with respect to the inputs, that the backward hands on
-  // Of a backward in two halves. What the first leaves for the second: inputs of what has a weight, and gradients of
-  // its outputs (of tiled kernels those that exist as a whole). The first's workspace is above the whole of that, much
-  // of which is there already as saved tensors and gradients: it may be negative.
-  Bytes weight_work;
-  Bytes input_workspace;
-  Bytes weight_workspace;
+  // Of a backward in two halves: what the first leaves for the second, what each holds for a moment. The first takes over
+  // what was saved and the output's gradient, so its workspace, beside all that is there before and after, is negative.
+  // Plain operators do both halves in the first.
+  Bytes weight_work, input_workspace, weight_workspace;
 };
 SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, const SegmentShape& shape);
 

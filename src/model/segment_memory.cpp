@@ -73,53 +73,87 @@ class SegmentReading {
     }
     return peak - left;
   }
-  // The inputs' gradients are there from the start; what was dropped is made again where it is needed. With `keeps` the
-  // gradients that weights need stay.
-  double tiled_backward(bool keeps = false) const {
-    std::array<bool, Tape::max_tensors> has{};
-    double alive = 0, peak = 0;
+  // What a delayed weight gradient needs of this segment.
+  double weight_work() const {
+    double out = 0;
+    for (int i = 0; i < tape_.num_operators; ++i)
+      if (is_own(tape_.operators[i])) out += tape_.operators[i].weight_bytes;
+    return out;
+  }
+
+  // And while it is made: inputs that are made again.
+  double weight_workspace() const {
+    double out = 0;
+    for (int i = 0; i < tape_.num_operators; ++i) {
+      const Tape::Operator& op = tape_.operators[i];
+      if (!is_own(op) || op.weight_input == none || kept_[op.in[0]]) continue;
+      const double bytes = tape_.tensors[op.in[0]].bytes;
+      out = std::max(out, bytes > 0 ? bytes : op.weight_workspace);
+    }
+    return out;
+  }
+
+  // Beside what is kept and the gradients of the inputs, which come to be when they are made. What was dropped is made
+  // again where it is needed; what was kept goes with the call that needed it. `split`: without the weights' gradients,
+  // whose needs stay.
+  double tiled_backward(bool split) const {
+    std::array<bool, Tape::max_tensors> has{}, later{};  // there; needed by a weight later
+    std::array<int, Tape::max_tensors> last{};           // of the backward: the first operator that saves a tensor
+    last.fill(none);
     for (int i = tape_.num_operators - 1; i >= 0; --i) {
       const Tape::Operator& op = tape_.operators[i];
       if (!is_own(op)) continue;
+      for (const int s : op.saved)
+        if (s != none) last[s] = i;
+      if (!split || op.weight_bytes == 0) continue;
+      if (op.weight_input != none) later[op.weight_input] = true;
+      if (op.has_weight && tape_.tensors[op.out[0]].gradient_bytes == 0) later[op.out[0]] = true;  // written over it
+    }
+    double alive = -own_input_gradients(), peak = 0, freed = 0, kept_scratch = 0;
+    const auto make = [&](int s) {
+      if (!has[s]) has[s] = true, alive += tape_.tensors[s].gradient_bytes;
+    };
+    bool begins_call = true;
+    for (int i = tape_.num_operators - 1; i >= 0; --i) {
+      const Tape::Operator& op = tape_.operators[i];
+      if (!is_own(op)) continue;
+      for (int k = i; begins_call && k >= 0; --k) {  // what a call writes is there when it begins
+        if (!is_own(tape_.operators[k])) continue;
+        for (const int s : tape_.operators[k].in)
+          if (s != none && inputs_[s] && !only_passed_[s] && !tape_.operators[k].passes_gradient) make(s);
+        if (tape_.operators[k].ends_call) break;
+      }
+      begins_call = op.ends_call;
       double again = 0;
       for (const int s : op.saved)
         if (s != none && !kept_[s]) again += tape_.tensors[s].bytes;
-      if (!op.passes_gradient)
-        for (const int s : op.in)
-          if (s != none && made_[s] && !leaves_[s] && !has[s]) has[s] = true, alive += tape_.tensors[s].gradient_bytes;
-      peak = std::max(peak, alive + op.backward_workspace + again);
-      for (const int s : op.out)
-        if (s != none && has[s] && !(keeps && op.has_weight && s == op.out[0]))
-          has[s] = false, alive -= tape_.tensors[s].gradient_bytes;
+      for (const int s : op.in) {
+        if (s == none || (inputs_[s] && only_passed_[s])) continue;
+        // A sum hands on its output's gradient: one of our own becomes the input's, unless a weight needs it. What came
+        // from outside stays as it is: who adds to it makes a copy.
+        if (op.passes_gradient)
+          has[s] = has[s] || (!split && has[op.out[0]]);
+        else if (!leaves_[s] || passed_on(s))
+          make(s);
+      }
+      peak = std::max(peak, alive + op.backward_workspace + (split ? 0 : op.weight_workspace + again));
+      for (const int s : op.out) {
+        if (s == none || !has[s] || leaves_[s]) continue;
+        const bool needed = split && (op.has_weight || (later[s] && tape_.tensors[s].bytes == 0));
+        if (!needed && !op.passes_gradient) alive -= tape_.tensors[s].gradient_bytes;
+        has[s] = false;
+      }
+      for (const int s : op.saved)
+        if (s != none && last[s] == i && kept_[s] && owned_[s] && !later[s]) freed += tape_.tensors[s].bytes;
+      if (split) kept_scratch += op.kept_scratch;
+      if (op.ends_call) alive += kept_scratch - freed, freed = kept_scratch = 0;
     }
-    return peak;
-  }
-
-  // Each tensor that a weight gradient reads, once: an operator's input (or what of it is saved), and its output's
-  // gradient.
-  double weight_work() const {
-    std::array<bool, Tape::max_tensors> input{}, gradient{};
-    for (int i = 0; i < tape_.num_operators; ++i) {
-      const Tape::Operator& op = tape_.operators[i];
-      if (!is_own(op) || !op.has_weight) continue;
-      input[op.saved[0] != none ? op.saved[0] : op.in[0]] = true;
-      if (op.out[0] != none) gradient[op.out[0]] = true;
-    }
-    return sum([&](int s) {
-      return (input[s] ? tape_.tensors[s].bytes : 0) + (gradient[s] ? tape_.tensors[s].gradient_bytes : 0);
-    });
-  }
-  double weight_workspace() const {
-    double out = 0;
-    for (int i = 0; i < tape_.num_operators; ++i)
-      if (const Tape::Operator& op = tape_.operators[i]; is_own(op) && op.has_weight)
-        out = std::max(out, op.weight_workspace);
-    return out;
+    return split ? peak - weight_work() : peak;
   }
 
   // An autograd engine's: the segment's own operators as a tape, with one behind them that takes what leaves.
   struct Workspaces {
-    double forward = 0, backward = 0, input = 0;
+    double forward = 0, backward = 0;
   };
   Workspaces engine() const {
     Tape own = tape_;
@@ -135,7 +169,7 @@ class SegmentReading {
     for (int i = 0; i < tape_.num_operators; ++i)
       if (is_own(tape_.operators[i])) own.add(tape_.operators[i]);
     own.add(next);
-    const TapeMemory m = run_tape(own);
+    const TapeMemory m = run_tape(own, /*split=*/false);
     const auto kept = saved_tensors(own);
     double there = 0, kept_here = 0, gradients = own_input_gradients();
     for (int s = 0; s < own.num_tensors; ++s) {
@@ -144,8 +178,7 @@ class SegmentReading {
       if (kept[s]) kept_here += t.bytes;
       if (leaves_[s]) gradients += t.gradient_bytes;
     }
-    return {std::max(0.0, m.forward_peak - there), std::max(0.0, m.backward_peak - kept_here - gradients),
-            std::max(0.0, m.input_peak - kept_here - gradients)};
+    return {std::max(0.0, m.forward_peak - there), std::max(0.0, m.backward_peak - kept_here - gradients)};
   }
 
  private:
@@ -155,6 +188,10 @@ class SegmentReading {
     return producer != none && tape_.operators[producer].group == group;
   }
   bool stays(int s) const { return kept_[s] || leaves_[s]; }
+  bool passed_on(int s) const {
+    const int producer = tape_.tensors[s].producer;
+    return producer != none && tape_.operators[producer].passes_gradient;
+  }
   double own_input_gradients() const {
     return sum([&](int s) { return inputs_[s] && !only_passed_[s] ? tape_.tensors[s].gradient_bytes : 0; });
   }
@@ -185,9 +222,7 @@ SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, 
   const SegmentSubject described(shape);
   const Subject subject = described.of(spec);
   const double stream = stream_bytes(subject, subject.share.split_tokens);
-  // Its backward has a weight gradient only, of the output's gradient: the first half hands that on.
-  if (segment == Segment::embed)
-    return {.boundary = Bytes(stream), .weight_work = Bytes(stream), .input_workspace = Bytes(-stream)};
+  if (segment == Segment::embed) return {.boundary = Bytes(stream), .weight_work = Bytes(stream)};
   const bool is_head = segment == Segment::head;
   const Tape tape = is_head ? head_tape(subject) : layer_tape(subject, layer);
   const SegmentReading reading(tape, segment);
@@ -196,20 +231,18 @@ SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int layer, 
   // A loss goes nowhere, and one that is only evaluated has no gradient.
   if (!is_head) m.boundary = Bytes(reading.outputs() - to_shared + passing);
   if (!is_head || shape.training) m.input_gradient = Bytes(reading.input_gradients() + passing);
-  double input = 0;
   if (subject.kernels.tiled) {
     m.forward_workspace = Bytes(reading.tiled_forward());
-    m.backward_workspace = Bytes(reading.tiled_backward());
-    input = reading.tiled_backward(/*keeps=*/true);
+    m.backward_workspace = Bytes(reading.tiled_backward(/*split=*/false));
+    m.weight_work = Bytes(reading.weight_work());
+    m.input_workspace = Bytes(reading.tiled_backward(/*split=*/true));
+    m.weight_workspace = Bytes(reading.weight_workspace());
   } else {
-    const auto workspaces = reading.engine();
-    m.forward_workspace = Bytes(workspaces.forward);
-    m.backward_workspace = Bytes(workspaces.backward);
-    input = workspaces.input;
+    // Both halves in the first.
+    const auto [forward, backward] = reading.engine();
+    m.forward_workspace = Bytes(forward);
+    m.backward_workspace = m.input_workspace = Bytes(backward);
   }
-  // nn's head adds to its weights' gradients in the forward: nothing is left to do.
-  if (!is_head) m.weight_work = Bytes(reading.weight_work()), m.weight_workspace = Bytes(reading.weight_workspace());
-  m.input_workspace = Bytes(is_head ? m.backward_workspace.value : input - m.weight_work.value);
   return m;
 }
 

@@ -104,4 +104,16 @@ std::vector<Field> fields_written(const model::ModelSpec& spec, Segment segment,
   return {};
 }
 
+Boundary passed_back(const model::ModelSpec& spec, Segment segment, int layer, Boundary incoming,
+                     const Boundary& of_inputs) {
+  for (const Field f : fields_written(spec, segment, layer)) field(incoming, f) = at::Tensor();
+  for (const Field f : fields_read(spec, segment, layer)) {
+    TRIREME_CHECK(field(of_inputs, f).defined(), "{} has no gradient for input {}", model::name_of(segment),
+                  static_cast<int>(f));
+    TRIREME_CHECK(!field(incoming, f).defined(), "what {} reads went past it, too", model::name_of(segment));
+    field(incoming, f) = field(of_inputs, f);
+  }
+  return incoming;
+}
+
 }  // namespace trireme::nn

@@ -15,8 +15,9 @@ namespace trireme::nn {
 // The router's decision for one layer and micro-batch: never recomputed, so that a recomputed segment chooses the same
 // experts.
 struct Routing {
-  at::Tensor order_R;    // int64: slot (t * K + k) of each permuted row; rows are sorted by (expert, t, k)
-  at::Tensor inverse_R;  // int64: row of each slot
+  at::Tensor experts_TK;  // int64: the chosen experts of each token, best first
+  at::Tensor order_R;     // int64: slot (t * K + k) of each permuted row; rows are sorted by (expert, t, k)
+  at::Tensor inverse_R;   // int64: row of each slot
   std::vector<std::int64_t> counts_E;  // rows for each expert; sums to T * K
 };
 
@@ -47,6 +48,18 @@ Boundary joined(Boundary a, const Boundary& b);
 // The differentiable fields that a segment reads, and those that it writes. What it does not read passes through.
 std::vector<Field> fields_read(const model::ModelSpec& spec, model::Segment segment, int layer);
 std::vector<Field> fields_written(const model::ModelSpec& spec, model::Segment segment, int layer);
+
+// Gradients of the objective with respect to the losses of an attention segment's own: without these, nothing flows
+// back from them. That of the head's loss is given to its forward.
+struct LossSeeds {
+  double aux_loss = 0;
+  double z_loss = 0;
+};
+
+// The gradient to hand on behind a segment's backward: of the fields that it reads its own (`of_inputs`), of the fields
+// that it only writes none, and what came in for those that passed through.
+Boundary passed_back(const model::ModelSpec& spec, model::Segment segment, int layer, Boundary incoming,
+                     const Boundary& of_inputs);
 
 // One micro-batch of sequences, S tokens each, B sequences; T = B * S, row-major by sequence.
 struct Batch {

@@ -1,5 +1,5 @@
 // The segments as plain ATen operators under autograd: the oracle of the fused CPU path, and what runs where that does
-// not apply (other devices, bfloat16).
+// not apply (other devices, bfloat16). There a segment's Saved holds its graph, and both halves of its backward are one.
 #pragma once
 #include <functional>
 #include <optional>

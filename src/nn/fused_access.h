@@ -28,7 +28,14 @@ inline at::Tensor or_zeros(const at::Tensor& gradient, at::IntArrayRef sizes, co
   return gradient.defined() ? gradient.contiguous() : at::zeros(sizes, options);
 }
 
-// Sums of each tile's own partial sum, added to the accumulator in the order of the tiles.
+// A sum (n) that a backward has kept, added to the accumulator of its parameter.
+template <class T>
+void add_sum(const at::Tensor& sum, T* accumulator) {
+  const T* add = sum.const_data_ptr<T>();
+  for (std::int64_t i = 0; i < sum.numel(); ++i) accumulator[i] += add[i];
+}
+
+// Each tile's own partial sum, and their sum in the order of the tiles.
 template <class T>
 class TilePartials {
  public:
@@ -36,10 +43,14 @@ class TilePartials {
       : width_(width),
         sums_(at::zeros({tiles, width}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value))) {}
   T* of(std::int64_t tile) { return sums_.mutable_data_ptr<T>() + tile * width_; }
-  void add_to(T* accumulator) {
+  at::Tensor sum() {
+    const at::Tensor total = at::zeros({width_}, sums_.options());
+    T* out = total.mutable_data_ptr<T>();
     for (std::int64_t tile = 0; tile < sums_.size(0); ++tile)
-      for (std::int64_t i = 0; i < width_; ++i) accumulator[i] += of(tile)[i];
+      for (std::int64_t i = 0; i < width_; ++i) out[i] += of(tile)[i];
+    return total;
   }
+  void add_to(T* accumulator) { add_sum(sum(), accumulator); }
 
  private:
   std::int64_t width_;

@@ -6,7 +6,6 @@
 #include "nn/cpu/permute.h"
 #include "nn/cpu/tasks.h"
 #include "nn/fused_attention_segment.h"
-#include "nn/segment_node.h"
 
 // Legend in fused_attention_segment.h.
 namespace trireme::nn::fused {
@@ -53,11 +52,8 @@ void AttentionSegment<T>::attend_with_cached(const NewTokens& new_tokens, KeyVal
       std::memcpy(slot_keys + (run.past + i) * row, key().data + (first + i) * key().stride, size);
       std::memcpy(slot_values + (run.past + i) * row, value().data + (first + i) * value().stride, size);
     }
-    runs.push_back({.first = first,
-                    .rows = run.count,
-                    .past = run.past,
-                    .k = {slot_keys, row},
-                    .v = {slot_values, row}});
+    runs.push_back(
+        {.first = first, .rows = run.count, .past = run.past, .k = {slot_keys, row}, .v = {slot_values, row}});
     first += run.count;
   }
   attended = make({tokens, inner});
@@ -101,8 +97,8 @@ void AttentionSegment<T>::add_losses(Boundary& out) {
   if (router.aux_loss_coefficient == 0 && router.z_loss_coefficient == 0) return;
   const std::int64_t num_experts = spec.moe.num_experts;
   if (router.aux_loss_coefficient != 0)
-    slopes = aux_slopes(router, num_experts, tokens, tokens / piece_length(), experts_TK.const_data_ptr<std::int64_t>(),
-                        valid());
+    slopes_PE = at::tensor(aux_slopes(router, num_experts, tokens, tokens / piece_length(),
+                                      experts_TK.const_data_ptr<std::int64_t>(), valid()));
   const Tiles tiles(tokens);
   std::vector<RouterLosses> sums(static_cast<std::size_t>(tiles.count));
   parallel_tasks(tiles.count, [&](std::int64_t tile, int) {
@@ -127,12 +123,14 @@ void AttentionSegment<T>::add_losses(Boundary& out) {
 template <class T>
 void AttentionSegment<T>::permute(const at::Tensor& normed_TD, const at::Tensor& weights_TK, Boundary& out) {
   const std::int64_t top_k = spec.moe.router.top_k, rows = tokens * top_k;
-  routing = std::make_shared<Routing>();
-  routing->order_R = fresh({rows}, experts_TK.options());
-  routing->inverse_R = fresh({rows}, experts_TK.options());
-  auto* order = routing->order_R.mutable_data_ptr<std::int64_t>();
+  const auto made = std::make_shared<Routing>();
+  made->experts_TK = experts_TK;
+  made->order_R = fresh({rows}, experts_TK.options());
+  made->inverse_R = fresh({rows}, experts_TK.options());
+  auto* order = made->order_R.mutable_data_ptr<std::int64_t>();
   sort_slots(experts_TK.const_data_ptr<std::int64_t>(), rows, spec.moe.num_experts, order,
-             routing->inverse_R.mutable_data_ptr<std::int64_t>(), routing->counts_E);
+             made->inverse_R.mutable_data_ptr<std::int64_t>(), made->counts_E);
+  routing = made;
   out.rows_RD = make({rows, hidden});
   gather_rows<T>(rows, hidden, top_k, order, data(normed_TD), data(out.rows_RD));
   out.scores_R = make({rows});
@@ -142,7 +140,7 @@ void AttentionSegment<T>::permute(const at::Tensor& normed_TD, const at::Tensor&
 }
 
 template <class T>
-Boundary AttentionSegment<T>::forward(const Boundary& in) {
+Boundary AttentionSegment<T>::forward(const Boundary& in, const Batch& batch, Saved* saved) {
   Boundary out = in;
   project_qkv();
   attend();
@@ -150,9 +148,16 @@ Boundary AttentionSegment<T>::forward(const Boundary& in) {
   const at::Tensor weights_TK = moe ? make({tokens, spec.moe.router.top_k}) : at::Tensor();
   project_out(normed_TD, weights_TK);
   out.x_TD = x2_TD;
-  if (!moe) return out;
-  permute(normed_TD, weights_TK, out);
-  add_losses(out);
+  if (moe) {
+    permute(normed_TD, weights_TK, out);
+    add_losses(out);
+  }
+  if (saved == nullptr) return out;
+  saved->batch.positions_BS = batch.positions_BS;
+  saved->batch.documents_BS = batch.documents_BS;
+  saved->spans = std::move(spans);
+  saved->routing = routing;
+  each_kept([&](const char* name, at::Tensor& tensor) { saved->tensors.keep(name, std::move(tensor)); });
   return out;
 }
 
@@ -172,23 +177,8 @@ Boundary AttentionSegment<T>::extend(const Boundary& in, const NewTokens& new_to
 namespace {
 
 template <class T>
-Boundary run(const SegmentContext& c, const Boundary& in, const Batch& batch) {
-  auto segment = [&] {
-    at::NoGradGuard no_grad;
-    return std::make_shared<AttentionSegment<T>>(c, in.x_TD.detach().contiguous(), batch);
-  }();
-  Boundary out;
-  {
-    at::NoGradGuard no_grad;
-    out = segment->forward(in);
-  }
-  // The node may keep its own outputs' values, but not the tensors that carry its history.
-  segment->x2_TD = segment->moe ? out.x_TD.detach() : at::Tensor();
-  attach(
-      {out.x_TD, segment->shared ? out.normed_TD : at::Tensor(), out.rows_RD, out.scores_R, out.aux_loss, out.z_loss},
-      {in.x_TD},
-      [segment](std::vector<at::Tensor> gradients) { return std::vector<at::Tensor>{segment->backward(gradients)}; });
-  return out;
+Boundary run(const SegmentContext& c, const Boundary& in, const Batch& batch, Saved* saved) {
+  return AttentionSegment<T>(c, in.x_TD.contiguous(), batch).forward(in, batch, saved);
 }
 
 template <class T>
@@ -206,8 +196,8 @@ Boundary extend_attention(const SegmentContext& c, const Boundary& in, const New
                                         : run_extended<float>(c, in, tokens, cache);
 }
 
-Boundary attention(const SegmentContext& c, const Boundary& in, const Batch& batch) {
-  return c.options.dtype == at::kDouble ? run<double>(c, in, batch) : run<float>(c, in, batch);
+Boundary attention(const SegmentContext& c, const Boundary& in, const Batch& batch, Saved* saved) {
+  return c.options.dtype == at::kDouble ? run<double>(c, in, batch, saved) : run<float>(c, in, batch, saved);
 }
 
 }  // namespace trireme::nn::fused

@@ -10,14 +10,14 @@
 #include "nn/cpu/attention.h"
 #include "nn/cpu/rotary.h"
 #include "nn/cpu/routing.h"
-#include "nn/fused.h"
 #include "nn/fused_access.h"
+#include "nn/fused_backward.h"
 
 namespace trireme::nn::fused {
 
 template <class T>
 struct AttentionSegment {
-  // Set by the constructor.
+  // Set by the constructors.
   const model::ModelSpec& spec;
   LayerParameters& p;
   at::Tensor selection_bias_E;
@@ -27,17 +27,39 @@ struct AttentionSegment {
   std::vector<DocumentSpan> spans;
   at::Tensor positions_T, valid_T, cosine, sine;
 
-  // Kept for the backward.
+  // Kept for the backward: see each_kept.
   at::Tensor x_TD, scale1_T, qkv_TW, placed, head_scale, attended, lse_TH;
-  at::Tensor x2_TD, scale2_T, logits_TE, experts_TK;
-  std::shared_ptr<Routing> routing;
-  std::vector<double> slopes;
+  at::Tensor x2_TD, scale2_T, logits_TE, slopes_PE;
+  std::shared_ptr<const Routing> routing;
+  at::Tensor experts_TK;
 
+  // Of a forward.
   AttentionSegment(const SegmentContext& c, const at::Tensor& x, const Batch& batch)
+      : AttentionSegment(c, x, batch, document_spans(batch),
+                         c.rotary->up_to(batch.positions_BS.max().item<std::int64_t>())) {}
+  // Of a backward: takes what the forward has kept.
+  AttentionSegment(const SegmentContext& c, Saved&& saved)
+      : AttentionSegment(c, saved.tensors["x"], saved.batch, std::move(saved.spans), *c.rotary) {
+    each_kept([&](const char* name, at::Tensor& tensor) { tensor = saved.tensors.take(name); });
+    if (p.q_norm == nullptr) placed = qkv_TW;
+    routing = std::move(saved.routing);
+    if (moe) experts_TK = routing->experts_TK;
+  }
+
+  // `saved`: filled; null for a forward without a backward.
+  Boundary forward(const Boundary& in, const Batch& batch, Saved* saved);
+  Boundary extend(const Boundary& in, const NewTokens& new_tokens, KeyValueCache::Layer& cache);
+  // `work`: filled; null: adds the weights' gradients itself, each as soon as it can, and frees what it needed for
+  // them.
+  at::Tensor backward(const Boundary& gradient, const LossSeeds& seeds, WeightWork* work);  // gives dx
+
+ private:
+  AttentionSegment(const SegmentContext& c, const at::Tensor& x, const Batch& batch,
+                   std::vector<DocumentSpan> documents, const RotaryTable& table)
       : spec(c.spec),
         p(*c.parameters),
         selection_bias_E(c.selection_bias_E),
-        num_sequences(batch.tokens_BS.size(0)),
+        num_sequences(batch.positions_BS.size(0)),
         tokens(x.size(0)),
         hidden(x.size(1)),
         heads(spec.attention.num_heads),
@@ -48,20 +70,30 @@ struct AttentionSegment {
         moe(p.router != nullptr),
         shared(moe && spec.moe.shared_ffn > 0),
         options(x.options()),
-        spans(document_spans(batch)),
+        spans(std::move(documents)),
         positions_T(batch.positions_BS.contiguous()),
+        cosine(table.cosine),
+        sine(table.sine),
         x_TD(x) {
-    if (batch.documents_BS.defined()) valid_T = batch.documents_BS.ge(0).contiguous();
-    const RotaryTable& table = c.rotary->up_to(positions_T.max().item<std::int64_t>());
-    cosine = table.cosine;
-    sine = table.sine;
+    const bool losses = spec.moe.router.aux_loss_coefficient != 0 || spec.moe.router.z_loss_coefficient != 0;
+    if (moe && losses && batch.documents_BS.defined()) valid_T = batch.documents_BS.ge(0).contiguous();
   }
 
-  Boundary forward(const Boundary& in);
-  Boundary extend(const Boundary& in, const NewTokens& new_tokens, KeyValueCache::Layer& cache);
-  at::Tensor backward(const std::vector<at::Tensor>& gradients);  // of the outputs, in the order of `attach`; gives dx
+  template <class Use>
+  void each_kept(const Use& use) {
+    use("x", x_TD);
+    use("norm_scale", scale1_T);
+    use("qkv", qkv_TW);
+    if (p.q_norm != nullptr) use("placed_heads", placed), use("head_scale", head_scale);
+    use("attended", attended);
+    use("log_sum_exp", lse_TH);
+    if (!moe) return;
+    use("x_behind", x2_TD);
+    use("ffn_norm_scale", scale2_T);
+    use("router_logits", logits_TE);
+    use("aux_slopes", slopes_PE);
+  }
 
- private:
   void project_qkv();
   void attend();
   void attend_with_cached(const NewTokens& new_tokens, KeyValueCache::Layer& cache);
@@ -69,15 +101,24 @@ struct AttentionSegment {
   void permute(const at::Tensor& normed_TD, const at::Tensor& weights_TK, Boundary& out);
   void add_losses(Boundary& out);
 
-  // The gradients of the outputs, in the order of Boundary.
+  // The gradients of the outputs.
   struct Upstream {
     at::Tensor x_TD, normed_TD, rows_RD, scores_R;
     cpu::RouterSeeds seeds;
   };
+  // Those of the outputs of the two matrices whose gradients are made of them: dx2 behind the output projection and, in
+  // an MoE layer, the logits.
+  struct Middle {
+    at::Tensor dx2_TD, dlogits_TE, dattended;
+  };
 
-  at::Tensor backward_out(const Upstream& up, const at::Tensor& dx_TD);
+  Middle backward_out(const Upstream& up, const at::Tensor& normed_TD, at::Tensor& dnorm);
   at::Tensor backward_attend(const at::Tensor& dattended);
-  void backward_qkv(const at::Tensor& dqkv, const at::Tensor& dx_TD);
+  struct NormGradients {
+    at::Tensor norm, query, key;
+  };
+  NormGradients backward_qkv(const at::Tensor& dqkv, const at::Tensor& dx2_TD, const at::Tensor& dx_TD,
+                             const at::Tensor& normed_TD);
 
   at::Tensor make(at::IntArrayRef sizes) const { return fresh(sizes, options); }
   const std::int64_t* positions() const { return positions_T.const_data_ptr<std::int64_t>(); }
@@ -109,8 +150,8 @@ struct AttentionSegment {
   }
   bool in_losses(std::int64_t token) const { return valid() == nullptr || valid()[token]; }
   const double* slopes_of(std::int64_t token) const {
-    return slopes.empty() || !in_losses(token) ? nullptr
-                                               : slopes.data() + token / piece_length() * spec.moe.num_experts;
+    if (!slopes_PE.defined() || !in_losses(token)) return nullptr;
+    return slopes_PE.const_data_ptr<double>() + token / piece_length() * spec.moe.num_experts;
   }
 };
 

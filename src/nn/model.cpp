@@ -2,9 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
 
 #include "base/errors.h"
 #include "nn/composite.h"
@@ -23,7 +22,8 @@ struct Model::State {
   RotaryTable rotary;
   std::vector<at::Tensor> selection_biases;  // by layer - first_layer
 
-  SegmentContext context(int layer) {
+  SegmentContext context(Segment segment, int layer) {
+    if (segment == Segment::embed || segment == Segment::head) layer = -1;
     SegmentContext c{.spec = spec, .options = options, .layer = layer, .ends = &store.ends, .rotary = &rotary};
     if (layer < 0) return c;
     const model::LayerRange& layers = hosted.layers;
@@ -77,25 +77,26 @@ void Model::initialise(std::uint64_t seed) {
     for (const Piece& piece : p->pieces) initialise_piece(*p, piece, seed, state_->spec.init_std);
 }
 
-Boundary Model::forward(Segment segment, int layer, const Boundary& in, const Batch& batch, double head_seed) {
-  const bool end = segment == Segment::embed || segment == Segment::head;
-  const SegmentContext c = state_->context(end ? -1 : layer);
-  const bool fast = fused::applies(state_->options);
+namespace {
+
+Boundary run_fused(const SegmentContext& c, Segment segment, const Boundary& in, const Batch& batch, double head_seed,
+                   Saved* saved) {
+  const at::NoGradGuard no_grad;
   switch (segment) {
     case Segment::embed:
-      return fast ? fused::embed(c, in, batch) : composite::embed(c, in, batch);
+      return fused::embed(c, in, batch, saved);
     case Segment::attention:
-      return fast ? fused::attention(c, in, batch) : composite::attention(c, in, batch);
+      return fused::attention(c, in, batch, saved);
     case Segment::shared:
-      return fast ? fused::shared(c, in) : composite::shared(c, in);
+      return fused::shared(c, in, saved);
     case Segment::experts:
-      return fast ? fused::experts(c, in) : composite::experts(c, in);
+      return fused::experts(c, in, saved);
     case Segment::combine:
-      return fast ? fused::combine(c, in) : composite::combine(c, in);
+      return fused::combine(c, in, saved);
     case Segment::mlp:
-      return fast ? fused::mlp(c, in) : composite::mlp(c, in);
+      return fused::mlp(c, in, saved);
     case Segment::head:
-      return fast ? fused::head(c, in, batch, head_seed) : composite::head(c, in, batch, head_seed);
+      return fused::head(c, in, batch, head_seed, saved);
     case Segment::dispatch:
     case Segment::none:
       break;
@@ -104,50 +105,107 @@ Boundary Model::forward(Segment segment, int layer, const Boundary& in, const Ba
   return {};
 }
 
+Boundary run_composite(const SegmentContext& c, Segment segment, const Boundary& in, const Batch& batch,
+                       double head_seed) {
+  switch (segment) {
+    case Segment::embed:
+      return composite::embed(c, in, batch);
+    case Segment::attention:
+      return composite::attention(c, in, batch);
+    case Segment::shared:
+      return composite::shared(c, in);
+    case Segment::experts:
+      return composite::experts(c, in);
+    case Segment::combine:
+      return composite::combine(c, in);
+    case Segment::mlp:
+      return composite::mlp(c, in);
+    case Segment::head:
+      return composite::head(c, in, batch, head_seed);
+    case Segment::dispatch:
+    case Segment::none:
+      break;
+  }
+  TRIREME_CHECK(false, "segment {} is not computed by nn", model::name_of(segment));
+  return {};
+}
+
+}  // namespace
+
+Boundary Model::forward(Segment segment, int layer, const Boundary& in, const Batch& batch, double head_seed) {
+  const SegmentContext c = state_->context(segment, layer);
+  return fused::applies(state_->options) ? run_fused(c, segment, in, batch, head_seed, nullptr)
+                                         : run_composite(c, segment, in, batch, head_seed);
+}
+
+Model::Forward Model::forward_saving(Segment segment, int layer, const Boundary& in, const Batch& batch,
+                                     double head_seed) {
+  const SegmentContext c = state_->context(segment, layer);
+  Forward f;
+  f.saved.segment = segment;
+  f.saved.layer = layer;
+  if (fused::applies(state_->options)) {
+    f.out = run_fused(c, segment, in, batch, head_seed, &f.saved);
+    return f;
+  }
+  const at::AutoGradMode grad(true);
+  const std::vector<Field> written = fields_written(state_->spec, segment, layer);
+  const Boundary opened = f.saved.graph.open(in, fields_read(state_->spec, segment, layer));
+  f.out = run_composite(c, segment, opened, batch, head_seed);
+  f.saved.graph.close(f.out, written);
+  for (const Field name : {Field::aux_loss, Field::z_loss, Field::loss, Field::x, Field::normed, Field::rows,
+                           Field::scores, Field::shared}) {
+    at::Tensor& value = field(f.out, name);
+    if (!value.defined()) continue;
+    // What was written leaves without its history, and what passed through as it came.
+    const bool own = std::find(written.begin(), written.end(), name) != written.end();
+    value = own ? value.detach() : field(in, name);
+  }
+  return f;
+}
+
+Boundary Model::backward(Saved&& saved, const Boundary& gradient, const LossSeeds& seeds) {
+  if (!saved.graph.empty()) return saved.graph.backward(gradient, seeds);
+  const at::NoGradGuard no_grad;
+  const Segment segment = saved.segment;
+  const int layer = saved.layer;
+  const SegmentContext c = state_->context(segment, layer);
+  return passed_back(state_->spec, segment, layer, gradient,
+                     fused::backward(c, std::move(saved), gradient, seeds, nullptr));
+}
+
+Model::InputGradient Model::backward_input(Saved&& saved, const Boundary& gradient, const LossSeeds& seeds) {
+  InputGradient result{.work = {.segment = saved.segment, .layer = saved.layer}};
+  if (!saved.graph.empty()) {
+    result.gradient = saved.graph.backward(gradient, seeds);
+    return result;
+  }
+  const at::NoGradGuard no_grad;
+  const SegmentContext c = state_->context(saved.segment, saved.layer);
+  const Boundary own = fused::backward(c, std::move(saved), gradient, seeds, &result.work);
+  result.gradient = passed_back(state_->spec, result.work.segment, result.work.layer, gradient, own);
+  return result;
+}
+
+void Model::backward_weight(WeightWork&& work) {
+  if (work.empty()) return;
+  const at::NoGradGuard no_grad;
+  const SegmentContext c = state_->context(work.segment, work.layer);
+  fused::backward_weight(c, std::move(work));
+}
+
 Boundary Model::extend(Segment segment, int layer, const Boundary& in, const NewTokens& tokens, KeyValueCache& cache) {
   at::NoGradGuard no_grad;
   TRIREME_CHECK(segment != Segment::head, "logits of new tokens are project()'s");
   if (segment != Segment::attention) return forward(segment, layer, in, tokens.batch);
-  const SegmentContext c = state_->context(layer);
+  const SegmentContext c = state_->context(segment, layer);
   KeyValueCache::Layer& kept = cache.layers.at(static_cast<std::size_t>(layer - state_->hosted.layers.first_layer));
   return fused::applies(state_->options) ? fused::extend_attention(c, in, tokens, kept)
                                          : composite::extend_attention(c, in, tokens, kept);
 }
 
 at::Tensor Model::project(const at::Tensor& x_TD) {
-  return composite::logits(state_->context(-1), x_TD);
-}
-
-Boundary backward(const model::ModelSpec& spec, Segment segment, int layer, const Boundary& in, const Boundary& out,
-                  const Boundary& grad_out, const LossSeeds& seeds) {
-  namespace autograd = torch::autograd;
-  autograd::edge_list roots, wanted;
-  autograd::variable_list root_gradients;
-  for (Field f : fields_written(spec, segment, layer)) {
-    const at::Tensor& value = field(out, f);
-    if (!value.defined() || !value.requires_grad()) continue;
-    at::Tensor gradient = field(grad_out, f);
-    if (f == Field::aux_loss) gradient = at::full({}, seeds.aux_loss, value.options());
-    if (f == Field::z_loss) gradient = at::full({}, seeds.z_loss, value.options());
-    if (f == Field::loss) gradient = at::ones({}, value.options());  // its seed is in it since the forward
-    if (!gradient.defined()) continue;
-    roots.push_back(autograd::impl::gradient_edge(value));
-    root_gradients.push_back(gradient);
-  }
-  Boundary result;
-  std::vector<Field> fields;
-  for (Field f : fields_read(spec, segment, layer)) {
-    const at::Tensor& value = field(in, f);
-    if (!value.defined() || !value.requires_grad()) continue;
-    fields.push_back(f);
-    wanted.push_back(autograd::impl::gradient_edge(value));
-  }
-  if (roots.empty()) return result;
-  auto gradients = autograd::Engine::get_default_engine().execute(roots, root_gradients, /*keep_graph=*/false,
-                                                                  /*create_graph=*/false,
-                                                                  /*accumulate_grad=*/wanted.empty(), wanted);
-  for (std::size_t i = 0; i < fields.size(); ++i) field(result, fields[i]) = gradients[i];
-  return result;
+  return composite::logits(state_->context(Segment::head, -1), x_TD);
 }
 
 at::Tensor logits(Model& model, const Batch& batch) {

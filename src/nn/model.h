@@ -11,6 +11,7 @@
 #include "nn/key_value_cache.h"
 #include "nn/model_options.h"
 #include "nn/parameter.h"
+#include "nn/saved.h"
 
 namespace trireme::nn {
 
@@ -39,21 +40,39 @@ class Model {
   // Selection bias of an MoE layer (E; float32), undefined where the spec has none. Not a gradient parameter.
   at::Tensor& selection_bias(int layer);
 
-  // Runs a segment with autograd as the caller's grad mode says. `in` holds the fields that the segment reads, as
-  // leaves where their gradient is wanted; the result holds the fields that it writes and passes the others through.
-  // `dispatch` is not computed here (communication); `combine` is the computation after the communication.
-  //
-  // The gradient of a parameter is added to Parameter::grad in the backward, never returned through autograd, and for
-  // `head` already in the forward (training_seed = gradient of the loss sum; 0: evaluation, no gradient): its
-  // backward hands on the stored input gradient, so that logits exist for one chunk at a time and only once.
-  // A parameter without a bound `grad` is a bug in a backward (and in a head's forward with a seed); grad mode off, or
-  // a head seed of zero, needs none. `combine` ends a layer: of its boundary only x goes on.
-  // The losses are float64 sums without coefficients: nn/router.h defines aux_loss and z_loss.
+  // Runs a segment without a backward. `in` holds the fields that the segment reads; the result holds the fields that
+  // it writes and passes the others through. `dispatch` is not computed here (communication); `combine` is the
+  // computation after the communication, and ends a layer: of its boundary only x goes on. The losses are float64 sums
+  // without coefficients: nn/router.h defines aux_loss and z_loss. Where plain operators run (ModelOptions::reference,
+  // or nn/composite.h) and the caller has grad mode on, the result has autograd's history, back through inputs that ask
+  // for a gradient, and parameters' gradients are added to Parameter::grad in its backward: the oracle of tests. A
+  // head's gradient is made with its loss, of head_seed.
   Boundary forward(model::Segment segment, int layer, const Boundary& in, const Batch& batch, double head_seed = 0.0);
 
-  // The same for tokens that follow what `cache` holds of their sequences: `in` and the result are of the new tokens, and
-  // attention sees the cached ones, too. Writes the new ones' keys and values behind them; advance() counts them once
-  // every layer has. No gradients, no auxiliary losses; `head` is project()'s.
+  // The same with a backward to come. The gradient of a parameter is added to Parameter::grad, which must be bound, by
+  // the backward, and for `head` already here (head_seed = gradient of the loss sum): its backward hands on the stored
+  // input gradient, so that logits exist for one chunk at a time and only once.
+  struct Forward {
+    Boundary out;
+    Saved saved;
+  };
+  Forward forward_saving(model::Segment segment, int layer, const Boundary& in, const Batch& batch,
+                         double head_seed = 0.0);
+
+  // The backward of what `saved` comes from. `gradient` holds the gradients of the fields written; in the result those
+  // of the fields read are in their place, and others have passed through. The halves in turn give the same bits as the
+  // whole, which holds less memory; a parameter's gradients must be added in the same order.
+  Boundary backward(Saved&& saved, const Boundary& gradient, const LossSeeds& seeds);
+  struct InputGradient {
+    Boundary gradient;
+    WeightWork work;
+  };
+  InputGradient backward_input(Saved&& saved, const Boundary& gradient, const LossSeeds& seeds);
+  void backward_weight(WeightWork&& work);
+
+  // The same for tokens that follow what `cache` holds of their sequences: `in` and the result are of the new tokens,
+  // and attention sees the cached ones, too. Writes the new ones' keys and values behind them; advance() counts them
+  // once every layer has. No gradients, no auxiliary losses; `head` is project()'s.
   Boundary extend(model::Segment segment, int layer, const Boundary& in, const NewTokens& tokens, KeyValueCache& cache);
 
   // Final norm and projection of all tokens at once: logits (T, V). For tests and exports; training uses `head`.
@@ -63,16 +82,6 @@ class Model {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// Backward of one segment: runs autograd from the written fields of `out` (seeded by the same fields of `grad_out`;
-// scalars aux_loss and z_loss by the given seeds; loss by what the head's forward was given) and returns the gradients
-// of the read fields of `in`. Of `out` only the autograd edges are used, not the values.
-struct LossSeeds {
-  double aux_loss = 0;
-  double z_loss = 0;
-};
-Boundary backward(const model::ModelSpec& spec, model::Segment segment, int layer, const Boundary& in,
-                  const Boundary& out, const Boundary& grad_out, const LossSeeds& seeds);
 
 // The whole model on one device: all segments in turn with one autograd graph, experts all local. Logits (T, V) for
 // tests and for export checks.

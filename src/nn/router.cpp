@@ -74,6 +74,7 @@ std::shared_ptr<const Routing> make_routing(const at::Tensor& experts_TK, std::i
   at::NoGradGuard no_grad;
   const at::Tensor slots_R = experts_TK.reshape({-1});
   auto routing = std::make_shared<Routing>();
+  routing->experts_TK = experts_TK;
   routing->order_R = at::argsort(slots_R, /*stable=*/true, /*dim=*/-1, /*descending=*/false);
   routing->inverse_R = at::empty_like(routing->order_R);
   routing->inverse_R.index_put_({routing->order_R}, at::arange(slots_R.size(0), slots_R.options()));

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <numeric>
 
@@ -14,33 +13,31 @@ using model::Segment;
 
 namespace {
 
-struct Record {
-  Segment segment;
-  int layer;
-  Boundary in;     // leaves
-  Boundary edges;  // of the outputs
-};
-
 struct Runner {
   Model& model;
   const Batch& batch;
   double head_seed;
   bool training;
-  std::vector<Record> records;
+  std::vector<Saved> saved;
   StepLosses losses;
 
   Boundary run(Segment segment, int layer, const Boundary& in) {
     const model::ModelSpec& spec = model.spec();
-    const Boundary out = model.forward(segment, layer, in, batch, head_seed);
+    Boundary out;
+    if (training) {
+      Model::Forward f = model.forward_saving(segment, layer, in, batch, head_seed);
+      out = std::move(f.out);
+      saved.push_back(std::move(f.saved));
+    } else {
+      out = model.forward(segment, layer, in, batch);
+    }
     if (out.loss.defined()) losses.loss += out.loss.item<double>();
     if (segment == Segment::attention && spec.is_moe(layer)) {
       if (out.aux_loss.defined()) losses.aux_loss += out.aux_loss.item<double>();
       if (out.z_loss.defined()) losses.z_loss += out.z_loss.item<double>();
       losses.counts_LE.push_back(out.routing->counts_E);
     }
-    if (!training) return out;
-    records.push_back({segment, layer, in, edges_of(spec, segment, layer, out)});
-    return as_leaves(spec, segment, layer, out);
+    return out;
   }
 
   void forward() {
@@ -56,15 +53,11 @@ struct Runner {
   }
 
   void backward(const LossSeeds& seeds) {
-    const model::ModelSpec& spec = model.spec();
     Boundary gradient;
-    while (!records.empty()) {
-      Record record = std::move(records.back());
-      records.pop_back();
-      Boundary next = nn::backward(spec, record.segment, record.layer, record.in, record.edges, gradient, seeds);
-      // What a segment writes it does not pass on; the gradient of what passed through stays.
-      for (Field f : fields_written(spec, record.segment, record.layer)) field(gradient, f) = at::Tensor();
-      for (Field f : fields_read(spec, record.segment, record.layer)) field(gradient, f) = field(next, f);
+    while (!saved.empty()) {
+      Saved last = std::move(saved.back());
+      saved.pop_back();
+      gradient = model.backward(std::move(last), gradient, seeds);
     }
   }
 };
@@ -78,30 +71,7 @@ Hosted whole_model(const model::ModelSpec& spec) {
   return all;
 }
 
-Boundary as_leaves(const model::ModelSpec& spec, Segment segment, int layer, const Boundary& out) {
-  Boundary leaves = out;
-  for (Field f : fields_written(spec, segment, layer)) {
-    at::Tensor& value = field(leaves, f);
-    if (value.defined()) value = value.detach().set_requires_grad(true);
-  }
-  return leaves;
-}
-
-Boundary edges_of(const model::ModelSpec& spec, Segment segment, int layer, const Boundary& out) {
-  namespace autograd = torch::autograd;
-  Boundary edges;
-  for (Field f : fields_written(spec, segment, layer)) {
-    const at::Tensor& value = field(out, f);
-    if (!value.defined() || value.grad_fn() == nullptr) continue;
-    at::Tensor stub = at::empty({0}, value.options());
-    autograd::impl::set_gradient_edge(stub, autograd::impl::gradient_edge(value));
-    field(edges, f) = stub;
-  }
-  return edges;
-}
-
 StepLosses forward_backward(Model& model, const Batch& batch, double head_seed, const LossSeeds& seeds) {
-  at::AutoGradMode grad_mode(true);
   Runner runner{model, batch, head_seed, /*training=*/true};
   runner.forward();
   runner.backward(seeds);

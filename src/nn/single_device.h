@@ -9,12 +9,6 @@ namespace trireme::nn {
 
 Hosted whole_model(const model::ModelSpec& spec);
 
-// Boundaries for the next segment: the written fields become leaves that ask for a gradient.
-Boundary as_leaves(const model::ModelSpec& spec, model::Segment segment, int layer, const Boundary& out);
-
-// What backward() needs of a segment's outputs: their autograd edges on empty tensors, so that the values can go.
-Boundary edges_of(const model::ModelSpec& spec, model::Segment segment, int layer, const Boundary& out);
-
 struct StepLosses {
   double loss = 0;      // sums over the micro-batch, without coefficients
   double aux_loss = 0;  // and over the layers

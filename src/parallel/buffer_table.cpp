@@ -20,6 +20,8 @@ std::string describe(const plan::Buffer& buffer) {
       kind = "batch";
       break;
     case plan::BufferKind::weight_work:
+      kind = "weight work";
+      break;
     case plan::BufferKind::host:
       kind = "(of a chunk)";
       break;
@@ -81,13 +83,18 @@ nn::Batch BufferTable::batch(int buffer) const {
   return get<nn::Batch>(buffer);
 }
 
-SegmentGraph BufferTable::take_graph(int buffer) {
+template <class T>
+T BufferTable::take(int buffer) {
   const std::lock_guard lock(mutex_);
-  get<SegmentGraph>(buffer);
-  SegmentGraph graph = std::move(std::get<SegmentGraph>(values_[buffer]));
+  get<T>(buffer);
+  T value = std::move(std::get<T>(values_[buffer]));
   values_[buffer] = std::monostate{};
-  return graph;
+  return value;
 }
+
+nn::Saved BufferTable::take_saved(int buffer) { return take<nn::Saved>(buffer); }
+
+nn::WeightWork BufferTable::take_weight_work(int buffer) { return take<nn::WeightWork>(buffer); }
 
 void BufferTable::free(const std::vector<int>& buffers) {
   for (const int buffer : buffers) {

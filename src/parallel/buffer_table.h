@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "nn/boundary.h"
-#include "parallel/segment_graph.h"
+#include "nn/saved.h"
 #include "plan/plan.h"
 
 namespace trireme::parallel {
 
 // A boundary or its gradient (fields that pass through are in every one of them until their reader), what a segment's
-// backward needs, or a micro-batch.
-using BufferValue = std::variant<std::monostate, nn::Boundary, SegmentGraph, nn::Batch>;
+// backward needs or leaves to do for its weights, or a micro-batch.
+using BufferValue = std::variant<std::monostate, nn::Boundary, nn::Saved, nn::WeightWork, nn::Batch>;
 
 class BufferTable {
  public:
@@ -29,7 +29,9 @@ class BufferTable {
   // All buffers of this kind (boundary or gradient) that an action reads, together; shares the tensors. Empty: it reads none.
   nn::Boundary boundary(const plan::Action& action, plan::BufferKind kind) const;
   nn::Batch batch(int buffer) const;
-  SegmentGraph take_graph(int buffer);  // the buffer stays allocated, empty, until it is freed
+  // Of a backward, which frees its tensors one after another: the buffers stay allocated, empty, until they are freed.
+  nn::Saved take_saved(int buffer);
+  nn::WeightWork take_weight_work(int buffer);
   void free(const std::vector<int>& buffers);
 
   std::vector<int> alive() const;
@@ -38,6 +40,8 @@ class BufferTable {
   int only(const std::vector<int>& ids, plan::BufferKind kind, bool to_shared) const;
   template <class T>
   const T& get(int buffer) const;
+  template <class T>
+  T take(int buffer);
 
   const plan::StagePlan& stage_;
   mutable std::mutex mutex_;

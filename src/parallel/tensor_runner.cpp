@@ -59,7 +59,6 @@ void TensorRunner::end_step(StepResult& result) {
 }
 
 void TensorRunner::run(const plan::Action& action) {
-  // Segments with a backward switch gradients on themselves.
   const c10::NoGradGuard no_grad;
   const std::string operation = plan::describe(action);
   switch (action.kind) {
@@ -106,8 +105,11 @@ void TensorRunner::run(const plan::Action& action) {
       finish(action);
       break;
     case ActionKind::input_gradient:
+      input_gradient(action);
+      break;
     case ActionKind::weight_gradient:
-      TRIREME_CHECK(false, "{}: split backwards are not executed yet", operation);
+      weight_gradient(action);
+      break;
     case ActionKind::pair:
     case ActionKind::gather:
     case ActionKind::swap_out:
@@ -164,7 +166,6 @@ void TensorRunner::load_batch(const plan::Action& action) {
 }
 
 void TensorRunner::forward(const plan::Action& action) {
-  const model::ModelSpec& spec = model_.spec();
   const nn::Batch batch = buffers_.batch(buffers_.read_by(action, BufferKind::batch));
   nn::Boundary in = read(action, BufferKind::boundary);
   if (action.segment == Segment::experts) {
@@ -172,34 +173,47 @@ void TensorRunner::forward(const plan::Action& action) {
     expert_rows_[action.id] = static_cast<double>(in.rows_RD.size(0));
   }
   const int saved = buffers_.allocated_by(action, BufferKind::saved);
-  const auto written = nn::fields_written(spec, action.segment, action.layer);
   nn::Boundary out;
-  SegmentGraph graph;
-  {
-    const c10::AutoGradMode grad(saved >= 0);
-    const nn::Boundary opened = saved >= 0 ? graph.open(in, nn::fields_read(spec, action.segment, action.layer)) : in;
-    const double seed = saved >= 0 && action.segment == Segment::head ? totals_.head_seed() : 0.0;
-    out = model_.forward(action.segment, action.layer, opened, batch, seed);
-    if (saved >= 0) graph.close(out, written);
+  if (saved >= 0) {
+    const double seed = action.segment == Segment::head ? totals_.head_seed() : 0.0;
+    nn::Model::Forward forward = model_.forward_saving(action.segment, action.layer, in, batch, seed);
+    out = std::move(forward.out);
+    buffers_.put(saved, std::move(forward.saved));
+  } else {
+    out = model_.forward(action.segment, action.layer, in, batch);
   }
   totals_.add_outputs(action.segment, action.layer, out);
   if (buffers_.allocated_by(action, BufferKind::boundary) >= 0) {
-    nn::Boundary result = std::move(in);
-    for (const nn::Field f : written)
-      nn::field(result, f) = nn::field(out, f).defined() ? nn::field(out, f).detach() : at::Tensor();
+    nn::Boundary result = std::move(out);
     result.loss = result.aux_loss = result.z_loss = at::Tensor();
-    result.routing = out.routing;
-    if (action.segment == Segment::attention && out.routing && !exchange_)
-      result.received_counts_PE = out.routing->counts_E;
+    if (action.segment == Segment::attention && result.routing && !exchange_)
+      result.received_counts_PE = result.routing->counts_E;
     drop_dead_fields(result, action.segment, action.layer);
     write(action, BufferKind::boundary, std::move(result));
   }
-  if (saved >= 0) buffers_.put(saved, std::move(graph));
 }
 
 void TensorRunner::backward(const plan::Action& action) {
-  SegmentGraph graph = buffers_.take_graph(buffers_.read_by(action, BufferKind::saved));
-  write(action, BufferKind::gradient, graph.backward(read(action, BufferKind::gradient), totals_.loss_seeds()));
+  nn::Saved saved = buffers_.take_saved(buffers_.read_by(action, BufferKind::saved));
+  write(action, BufferKind::gradient,
+        model_.backward(std::move(saved), read(action, BufferKind::gradient), totals_.loss_seeds()));
+}
+
+void TensorRunner::input_gradient(const plan::Action& action) {
+  nn::Saved saved = buffers_.take_saved(buffers_.read_by(action, BufferKind::saved));
+  nn::Model::InputGradient result =
+      model_.backward_input(std::move(saved), read(action, BufferKind::gradient), totals_.loss_seeds());
+  write(action, BufferKind::gradient, std::move(result.gradient));
+  const int work = buffers_.allocated_by(action, BufferKind::weight_work);
+  TRIREME_CHECK(work >= 0 || result.work.empty(), "{} leaves work that the plan has no buffer for",
+                plan::describe(action));
+  if (work >= 0) buffers_.put(work, std::move(result.work));
+}
+
+void TensorRunner::weight_gradient(const plan::Action& action) {
+  // The plan may have such an action for a segment without weights, too, with nothing to read.
+  const int work = buffers_.read_by(action, BufferKind::weight_work);
+  if (work >= 0) model_.backward_weight(buffers_.take_weight_work(work));
 }
 
 void TensorRunner::all_to_all(const plan::Action& action) {

@@ -27,6 +27,8 @@ class TensorRunner : public SegmentRunner {
   void load_batch(const plan::Action& action);
   void forward(const plan::Action& action);
   void backward(const plan::Action& action);
+  void input_gradient(const plan::Action& action);
+  void weight_gradient(const plan::Action& action);
   void all_to_all(const plan::Action& action);
   void send(const plan::Action& action);
   void receive(const plan::Action& action);

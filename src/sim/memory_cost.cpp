@@ -126,8 +126,7 @@ double buffer_bytes(const plan::RunSpec& run, const model::SegmentShape& shape, 
     case BufferKind::boundary: return memory.boundary.value;
     case BufferKind::saved: return memory.saved.value;
     case BufferKind::gradient: return memory.input_gradient.value;
-    case BufferKind::weight_work:
-      return memory.weight_work.value;
+    case BufferKind::weight_work: return memory.weight_work.value;
     case BufferKind::batch:
     case BufferKind::host: break;
   }
@@ -143,10 +142,9 @@ double workspace_bytes(const plan::RunSpec& run, const model::SegmentShape& shap
   // are alive it is counted twice, and taken off here.
   if (a.kind == ActionKind::all_to_all) return -stream_bytes(run, shape);
   if (a.kind == ActionKind::backward || a.kind == ActionKind::input_gradient) {
-    const double workspace =
-        (a.kind == ActionKind::backward ? memory().backward_workspace : memory().input_workspace).value;
+    const Bytes workspace = a.kind == ActionKind::backward ? memory().backward_workspace : memory().input_workspace;
     const bool passes = a.segment == Segment::experts || a.segment == Segment::combine;
-    return workspace - (passes ? stream_bytes(run, shape) : 0);
+    return workspace.value - (passes ? stream_bytes(run, shape) : 0);
   }
   // A reduction in another dtype than the gradients' makes a copy of the bucket.
   if (a.kind == ActionKind::reduce && run.device.reduce_dtype != accumulate_dtype(run.device.dtype))

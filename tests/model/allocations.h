@@ -99,16 +99,30 @@ inline SegmentMemory attention(const Sizes& z) {
   m.forward_workspace = forward.workspace(left);
 
   m.input_gradient = Bytes(z.stream);
-  Ledger backward;
-  backward.take(z.stream);  // the input's gradient
-  const double from_output = backward.take(z.of(inner));
-  const double routing = backward.take(tile_scratch + norm_partials + (z.moe ? z.of(experts) + z.stream : 0));
-  backward.give(routing);
-  backward.take(z.of(width));
-  backward.take(2 * block);
-  backward.give(2 * block + from_output);
-  backward.take(z.stream + tile_scratch + norm_partials + 2 * tiles.count * h * z.element);
-  m.backward_workspace = backward.workspace(z.stream);
+  const double norms = (1 + z.moe) * hidden * z.element + (a.qk_norm ? 2 * h * z.element : 0);
+  // x, qkv and attended with the gradients of qkv and of what is behind; x behind and the logits' gradient.
+  m.weight_work = Bytes(norms + z.stream + z.of(width) + z.of(inner) + z.stream + (z.moe ? z.stream + z.of(experts) : 0));
+  for (const bool joint : {true, false}) {
+    Ledger backward;
+    double dx = z.moe ? backward.take(z.stream) : 0;  // behind attention; a dense layer's is the output's own
+    const double from_output = backward.take(z.of(inner)), logits = z.moe ? backward.take(z.of(experts)) : 0;
+    const double routing = z.moe ? backward.take(tile_scratch + norm_partials + (joint ? z.stream : 0)) : 0;
+    backward.give(routing);
+    if (joint) backward.give(logits);
+    // Its forward's logits, scales and order of rows; what a weight's gradient needs stays where that comes later.
+    if (z.moe) backward.give(z.of(experts) + z.of(1) + 3 * z.rows * index_bytes + (joint ? z.stream : 0));
+    backward.take(z.of(width));
+    backward.take(2 * block);
+    backward.give(2 * block + from_output + z.of(heads) + (joint ? z.of(inner) : 0));
+    backward.give(a.qk_norm ? z.of((heads + kv) * h) : z.of(width));  // queries and keys in their places
+    if (dx == 0 || !joint) backward.take(z.stream);
+    backward.take((joint ? z.stream : 0) + tile_scratch + norm_partials + 2 * tiles.count * h * z.element);
+    if (joint)
+      m.backward_workspace = backward.workspace(z.stream);
+    else
+      m.input_workspace = Bytes(backward.workspace(z.stream).value - m.weight_work.value);
+  }
+  m.weight_workspace = Bytes(z.stream);  // a norm again
   return m;
 }
 
@@ -134,17 +148,23 @@ inline SegmentMemory experts(const Sizes& z) {
   m.forward_workspace = forward.workspace(forward.alive);
   m.backward_workspace = backward.workspace(input);
   m.input_gradient = Bytes(z.stream + input);
+  // Rows in and what went into the second matmul, with the gradients behind both.
+  m.weight_work = Bytes(z.of_rows(rows, hidden + 3 * ffn + hidden));
+  m.input_workspace = Bytes(m.backward_workspace.value - m.weight_work.value);
   return m;
 }
 
 inline SegmentMemory shared(const Sizes& z) {
   const double ffn = z.spec.moe.shared_ffn;
   // Its input is its own from here on; its output's gradient is the residual's.
+  const double work = 2 * z.stream + z.of(3 * ffn);
   return {.boundary = Bytes(z.stream),
           .saved = Bytes(z.stream + z.of(2 * ffn)),
           .forward_workspace = Bytes(gated_scratch(z, z.tokens, ffn)),
           .backward_workspace = Bytes(z.of(ffn)),
-          .input_gradient = Bytes(z.stream)};
+          .input_gradient = Bytes(z.stream),
+          .weight_work = Bytes(work),
+          .input_workspace = Bytes(z.of(ffn) - work)};
 }
 
 inline SegmentMemory combine(const Sizes& z) {
@@ -163,11 +183,14 @@ inline SegmentMemory mlp(const Sizes& z) {
   m.boundary = Bytes(out);
   m.saved = Bytes(z.stream + kept + pre);
   m.forward_workspace = forward.workspace(kept + out + pre);
-  backward.take(2 * z.stream);  // the norm again, and the gradient behind it
-  backward.take(z.of(ffn));
-  backward.give(z.of(ffn) + pre + z.stream);
-  backward.take(z.stream + z.tiles().count * z.spec.hidden * z.element);
+  backward.take(z.of(ffn));  // the activation
+  backward.take(2 * z.stream + z.tiles().count * z.spec.hidden * z.element);  // the gradients on both sides of the norm
+  m.weight_work = Bytes(2 * z.stream + z.of(3 * ffn) + z.spec.hidden * z.element);
+  m.input_workspace = Bytes(backward.workspace(z.stream).value - m.weight_work.value);
+  backward.give(z.stream + z.tiles().count * z.spec.hidden * z.element);
+  backward.take(z.stream);  // the norm again
   m.backward_workspace = backward.workspace(z.stream);
+  m.weight_workspace = Bytes(z.stream);
   m.input_gradient = Bytes(z.stream);
   return m;
 }
@@ -190,7 +213,7 @@ inline SegmentMemory segment_memory(const ModelSpec& spec, Segment segment, int 
   const Sizes z(spec, layer, shape);
   switch (segment) {
     case Segment::embed:
-      return {.boundary = Bytes(z.stream)};
+      return {.boundary = Bytes(z.stream), .weight_work = Bytes(z.stream)};
     case Segment::attention:
       return attention(z);
     case Segment::shared:

@@ -56,6 +56,9 @@ TEST(SegmentMemory, IsWhatNnAllocates) {
       EXPECT_EQ(described.forward_workspace.value, allocated.forward_workspace.value);
       EXPECT_EQ(described.backward_workspace.value, allocated.backward_workspace.value);
       EXPECT_EQ(described.input_gradient.value, allocated.input_gradient.value);
+      EXPECT_EQ(described.weight_work.value, allocated.weight_work.value);
+      EXPECT_EQ(described.input_workspace.value, allocated.input_workspace.value);
+      EXPECT_EQ(described.weight_workspace.value, allocated.weight_workspace.value);
     };
     compare(Segment::embed, -1);
     for (const int layer : {0, 1})

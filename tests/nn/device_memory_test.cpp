@@ -1,6 +1,7 @@
 // The tape of `trireme_device` against the bytes that a counting allocator sees while nn's plain operators, those that
 // run on accelerators and in bfloat16, go through a layer.
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ Measured run_layer(const model::ModelSpec& spec, int layer, at::ScalarType dtype
   Measured m;
   const std::int64_t base = current_tensor_bytes();
   auto sink = c10::make_intrusive<Sink>();
-  Boundary edges;
+  torch::autograd::Edge end;
   std::shared_ptr<const Routing> routing;
   {
     Boundary in{.x_TD = stream()};
@@ -53,12 +54,13 @@ Measured run_layer(const model::ModelSpec& spec, int layer, at::ScalarType dtype
     const Boundary out = forward(std::move(in));
     m.forward_peak = static_cast<double>(peak_tensor_bytes() - base);
     routing = out.routing;
-    edges = edges_of(spec, model::computing_segments(spec, layer).back(), layer, out);
+    end = torch::autograd::impl::gradient_edge(out.x_TD);
   }
   m.saved = static_cast<double>(current_tensor_bytes() - base);
   Boundary gradient{.x_TD = stream()};
   reset_peak_tensor_bytes();
-  backward(spec, model::computing_segments(spec, layer).back(), layer, {}, edges, gradient, {});
+  torch::autograd::Engine::get_default_engine().execute({end}, {gradient.x_TD}, /*keep_graph=*/false,
+                                                        /*create_graph=*/false, /*accumulate_grad=*/true);
   m.backward_peak = static_cast<double>(peak_tensor_bytes() - base);
   return m;
 }

@@ -1,10 +1,8 @@
 // model::segment_memory against the bytes that a counting allocator sees while nn runs each segment.
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <set>
 
-#include "gradient_sink.h"
 #include "helpers.h"
 #include "model/operators.h"
 #include "nn/counting_allocator.h"
@@ -55,40 +53,37 @@ class Walk {
     const double passing = segment == Segment::experts ? stream : 0;
 
     const std::int64_t base = current_tensor_bytes();
-    auto sink = c10::make_intrusive<Sink>();
-    Boundary edges, gradient, next;
+    Saved saved;
+    Boundary gradient, next;
     double boundary = 0, forward_peak = 0;
     {
       Boundary in = in_;
-      for (Field f : fields_read(spec_, segment, layer)) {
-        at::Tensor copy = field(in_, f).clone();
-        torch::autograd::create_gradient_edge(copy, sink);
-        field(in, f) = copy;
-      }
+      for (Field f : fields_read(spec_, segment, layer)) field(in, f) = field(in_, f).clone();
       reset_peak_tensor_bytes();
-      Boundary out = model_->forward(segment, layer, in, batch_, 0.01);
+      Model::Forward forward = model_->forward_saving(segment, layer, in, batch_, 0.01);
       forward_peak = static_cast<double>(peak_tensor_bytes() - current_tensor_bytes());
-      edges = edges_of(spec_, segment, layer, out);
+      saved = std::move(forward.saved);
       std::vector<at::Tensor> written;
       for (Field f : fields_written(spec_, segment, layer)) {
         if (std::find(tensor_fields.begin(), tensor_fields.end(), f) == tensor_fields.end()) continue;
-        written.push_back(field(out, f));
-        field(next, f) = field(out, f).detach().clone();
+        written.push_back(field(forward.out, f));
+        field(next, f) = field(forward.out, f).clone();
         field(gradient, f) = at::randn_like(field(next, f));
       }
-      next.routing = out.routing;
+      next.routing = forward.out.routing;
       boundary = bytes_of(written) + passing;
     }
-    // Only the graph is left, and what was made for the walk.
-    const double saved =
+    // Only what it keeps is left, and what was made for the walk.
+    const double kept =
         static_cast<double>(current_tensor_bytes() - base) - bytes_of(fields_of(next)) - bytes_of(fields_of(gradient));
     const std::int64_t before = current_tensor_bytes();
     reset_peak_tensor_bytes();
-    backward(spec_, segment, layer, {}, edges, gradient, {});
+    const Boundary made_of = model_->backward(std::move(saved), gradient, {});
     const double backward_peak = static_cast<double>(peak_tensor_bytes() - before);
-    const double made = segment == Segment::head ? 0 : bytes_of(sink->gradients, fields_of(gradient));
+    const double made = segment == Segment::head ? 0 : bytes_of(fields_of(made_of), fields_of(gradient));
 
-    const double total = (m.boundary + m.to_shared + m.saved + m.forward_workspace + m.input_gradient + m.backward_workspace).value;
+    const double total =
+        (m.boundary + m.to_shared + m.saved + m.forward_workspace + m.input_gradient + m.backward_workspace).value;
     const auto close = [&](double measured, double predicted, const char* what) {
       // Within 5 %, or 0.5 % of all that the segment holds where the part itself is small.
       EXPECT_NEAR(measured, predicted, std::max(0.05 * predicted, 0.005 * total))
@@ -97,9 +92,10 @@ class Walk {
     };
     close(boundary, (m.boundary + m.to_shared).value, "outputs");
     close(forward_peak, m.forward_workspace.value, "forward workspace");
-    close(saved, m.saved.value, "saved");
-    close(bytes_of(sink->gradients) + passing, m.input_gradient.value, "input gradient");
+    close(kept, m.saved.value, "saved");
+    close(bytes_of(fields_of(made_of)) + passing, m.input_gradient.value, "input gradient");
     close(backward_peak, m.backward_workspace.value + made, "backward workspace");
+    visit_halves(segment, layer, m, gradient, close);
     for (Field f : fields_written(spec_, segment, layer)) field(in_, f) = field(next, f);
     if (next.routing != nullptr) {
       in_.routing = next.routing;
@@ -110,6 +106,37 @@ class Walk {
   double measured() const { return measured_; }
 
  private:
+  // The same backward in two halves.
+  template <class Close>
+  void visit_halves(Segment segment, int layer, const model::SegmentMemory& m, Boundary& gradient, const Close& close) {
+    Saved saved;
+    {
+      Boundary in = in_;
+      for (Field f : fields_read(spec_, segment, layer)) field(in, f) = field(in_, f).clone();
+      saved = model_->forward_saving(segment, layer, in, batch_, 0.01).saved;
+    }
+    EXPECT_NEAR(saved.tensors.bytes().value + routing_bytes(saved), m.saved.value, std::max(0.05 * m.saved.value, 1.0))
+        << "by name, of " << model::name_of(segment) << " " << layer;
+    std::int64_t before = current_tensor_bytes();
+    reset_peak_tensor_bytes();
+    auto [made_of, work] = model_->backward_input(std::move(saved), gradient, {});
+    const double made = segment == Segment::head ? 0 : bytes_of(fields_of(made_of), fields_of(gradient));
+    close(work.tensors.bytes().value, m.weight_work.value, "weight work");
+    close(static_cast<double>(peak_tensor_bytes() - before), (m.input_workspace + m.weight_work).value + made,
+          "input gradient's workspace");
+    made_of = gradient = {};
+    before = current_tensor_bytes();
+    reset_peak_tensor_bytes();
+    model_->backward_weight(std::move(work));
+    close(static_cast<double>(peak_tensor_bytes() - before), m.weight_workspace.value, "weight gradient's workspace");
+  }
+
+  // Of an attention segment, which the description counts with what it keeps.
+  static double routing_bytes(const Saved& saved) {
+    if (saved.segment != Segment::attention || saved.routing == nullptr) return 0;
+    return bytes_of({saved.routing->experts_TK, saved.routing->order_R, saved.routing->inverse_R});
+  }
+
   model::ModelSpec spec_;
   std::unique_ptr<Model> model_;
   Batch batch_;

@@ -33,17 +33,17 @@ TEST_P(Moe, DispatcherIsTheIdentityForEqualProbabilities) {
   }
   // The rows as the experts would return them with scores of 1/4.
   Boundary back;
-  back.x_TD = at::zeros_like(in.x_TD).set_requires_grad(true);
-  back.rows_RD = (out.rows_RD * 0.25).set_requires_grad(true);
+  back.x_TD = at::zeros_like(in.x_TD);
+  back.rows_RD = out.rows_RD * 0.25;
   back.routing = out.routing;
-  const Boundary sum = model->forward(Segment::combine, 1, back, batch);
+  auto [sum, saved] = model->forward_saving(Segment::combine, 1, back, batch);
   // Row by row what the router saw: the first slot of each token holds it.
   const at::Tensor first = out.rows_RD.index_select(0, out.routing->inverse_R.view({18, 4}).select(1, 0));
   EXPECT_LE(relative_error(sum.x_TD, first), 1e-15);
 
   Boundary gradient;
   gradient.x_TD = at::randn_like(in.x_TD);
-  const Boundary grad_in = backward(spec, Segment::combine, 1, back, sum, gradient, {});
+  const Boundary grad_in = model->backward(std::move(saved), gradient, {});
   EXPECT_TRUE(at::equal(grad_in.x_TD, gradient.x_TD));
   const at::Tensor slots =
       (grad_in.rows_RD * 0.25).index_select(0, out.routing->inverse_R).view({18, 4, spec.hidden}).sum(1);
@@ -159,15 +159,14 @@ TEST_P(Moe, NoRowsAtAll) {
   const model::ModelSpec spec = tiny_spec();
   auto model = make_model(spec, at::kFloat, reference());
   Boundary in;
-  in.rows_RD = at::zeros({0, spec.hidden}).set_requires_grad(true);
-  in.scores_R = at::zeros({0}).set_requires_grad(true);
+  in.rows_RD = at::zeros({0, spec.hidden});
+  in.scores_R = at::zeros({0});
   in.received_counts_PE.assign(10, 0);
-  const Boundary out = model->forward(Segment::experts, 1, in, make_batch(1, 4, spec.vocab_size));
+  auto [out, saved] = model->forward_saving(Segment::experts, 1, in, make_batch(1, 4, spec.vocab_size));
   EXPECT_EQ(out.rows_RD.size(0), 0);
-  EXPECT_TRUE(out.rows_RD.requires_grad());
   Boundary gradient;
   gradient.rows_RD = at::zeros({0, spec.hidden});
-  const Boundary grad_in = backward(spec, Segment::experts, 1, in, out, gradient, {});
+  const Boundary grad_in = model->backward(std::move(saved), gradient, {});
   EXPECT_EQ(grad_in.rows_RD.sizes(), in.rows_RD.sizes());
   EXPECT_EQ(grad_in.scores_R.sizes(), in.scores_R.sizes());
   for (Parameter* p : model->parameters()) EXPECT_EQ(p->grad.norm().item<double>(), 0) << p->name;
@@ -195,12 +194,12 @@ TEST_P(Moe, RowsFromSeveralSources) {
   const auto run = [&](Model& model, const at::Tensor& rows_RD, const at::Tensor& scores_R, const at::Tensor& gradient,
                        std::vector<std::int64_t> counts) {
     Boundary in;
-    in.rows_RD = rows_RD.detach().set_requires_grad(true);
-    in.scores_R = scores_R.detach().set_requires_grad(true);
+    in.rows_RD = rows_RD;
+    in.scores_R = scores_R;
     in.received_counts_PE = std::move(counts);
-    const Boundary out = model.forward(Segment::experts, 1, in, batch);
-    Boundary result = backward(spec, Segment::experts, 1, in, out, {.rows_RD = gradient}, {});
-    result.x_TD = out.rows_RD.detach();
+    auto [out, saved] = model.forward_saving(Segment::experts, 1, in, batch);
+    Boundary result = model.backward(std::move(saved), {.rows_RD = gradient}, {});
+    result.x_TD = out.rows_RD;
     return result;
   };
   const Boundary a = run(*several, x, scores, dout, counts_PE);

@@ -185,7 +185,8 @@ Trace run_single(const plan::RunSpec& run, const TinyOptions& options, int cuts)
 }
 
 Trace run_layout(const plan::RunSpec& run, const plan::Mesh& mesh, const TinyOptions& options) {
-  const plan::Plan plan = plan::make_training_plan(run, mesh);
+  plan::Plan plan = plan::make_training_plan(run, mesh);
+  if (options.change_plan) options.change_plan(plan);
   EXPECT_THAT(plan::problems(plan), ::testing::IsEmpty());
   Trace trace;
   std::mutex mutex;

@@ -37,6 +37,8 @@ struct TinyOptions {
   double clip = 1.0;
   // Changes the model after its initialisation (the same function of global names on every rank).
   std::function<void(nn::Model&)> adjust;
+  // Changes the plan of a layout before it is executed.
+  std::function<void(plan::Plan&)> change_plan;
   std::function<nn::Batch(const plan::RunSpec&, int step, std::int64_t first, std::int64_t count)> batch = tiny_batch;
 };
 

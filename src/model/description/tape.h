@@ -59,6 +59,11 @@ struct Tape {
     double forward_workspace = 0;  // bytes beside inputs and outputs while it runs
     double backward_workspace = 0;
     double weight_workspace = 0;  // beside them in the part of the backward that makes the weight gradient
+    // Of kernels that run a segment as one call after another:
+    bool ends_call = false;     // in the backward, where what was saved for the call alone is freed with it
+    double weight_bytes = 0;    // what a delayed gradient of its weight needs: its input, and the gradient of its output
+    int weight_input = none;    // that input, where a tensor holds it; one of no bytes takes its own gradient's storage
+    double kept_scratch = 0;    // that gradient, where it is in backward_workspace until the call ends
   };
 
   Room<Tensor, max_tensors> tensors;

@@ -76,8 +76,11 @@ class Walk {
     double groups = 1;       // experts; `tokens` are those of all together
     bool quantises_input = true, quantises_gradient = true;  // by passes of their own; else the kernel before does
     Calls calls;
-    double forward_scratch = 0, backward_scratch = 0;  // bytes, in tiled kernels
-    bool gradient_in_place = false;                    // the output stays, and its gradient is written over it
+    // Of tiled kernels. Scratch in bytes: of the weight's gradient apart.
+    double forward_scratch = 0, backward_scratch = 0, weight_scratch = 0;
+    bool gradient_in_place = false;  // the output stays, and its gradient is written over it
+    bool ends_call = false;          // Tape::Operator's
+    int weight_input = none;         // what its input is made of again; none: `in`
   };
   int linear(const Linear& l);
   int linear_tensors(const Linear& l);

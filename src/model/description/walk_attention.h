@@ -32,7 +32,7 @@ void Walk<Sink>::attention_block(int layer) {
   // Tiled: one call with the sum, and in an MoE layer with the norm and the router behind it; backward all the way from
   // the permutation, with the gradient of the logits and the norm once more for the router's weight.
   const bool routes = m.feed_forward(layer) == FeedForward::moe;
-  const double routing = s.kernels.tiled && routes ? full(m.moe.num_experts) + full(D) : 0;
+  const bool tiled = s.kernels.tiled;
   Linear output{.name = "output projection",
                 .out_name = "attention block's output",
                 .in = mixed.out,
@@ -43,7 +43,9 @@ void Walk<Sink>::attention_block(int layer) {
                 .out_bytes = branch_bytes(split(D)),
                 .partial = partial(),
                 .calls = {.forward = 0, .input_gradient = 0},
-                .backward_scratch = tile_rows(z.tokens, D) + tile_sums(z.tokens, D) + routing};
+                .backward_scratch = tiled && routes ? tile_rows(z.tokens, D) + tile_sums(z.tokens, D) + full(m.moe.num_experts) : 0,
+                .weight_scratch = tiled && routes ? full(D) : 0,
+                .ends_call = tiled};
   int out = none;
   if (mixer == Mixer::linear || a.o_lora_rank > 0) {
     // Its matmul is priced with the projections of the input, as one.
@@ -120,7 +122,9 @@ typename Walk<Sink>::Mixed Walk<Sink>::grouped_attention(int n, int layer, int o
       .group = outer,
       .gathered = gathered(D),
       .forward_scratch = a.qk_norm ? 0 : tile_rows(z.tokens, D),
-      .backward_scratch = s.kernels.tiled ? full(D) + tile_rows(z.tokens, D) + tile_sums(z.tokens, D + 2 * d) : 0};
+      .backward_scratch = tile_rows(z.tokens, D) + tile_sums(z.tokens, D + 2 * d),
+      .weight_scratch = s.kernels.tiled ? full(D) : 0,
+      .weight_input = s.kernels.remakes_norm ? stream : none};
   if (a.q_lora_rank > 0) {
     matrix("query down-projection", a.q_lora_rank, D, WeightPlace::whole, WeightRole::attention);
     vector("query latent norm", a.q_lora_rank, WeightPlace::whole, WeightRole::attention);
@@ -171,7 +175,8 @@ typename Walk<Sink>::Mixed Walk<Sink>::grouped_attention(int n, int layer, int o
                             .out = {turned, stat},
                             .saved = {qkv, stat},
                             .group = outer,
-                            .forward_workspace = tile_rows(z.tokens, D)};
+                            .forward_workspace = tile_rows(z.tokens, D),
+                            .weight_bytes = row(1, 2 * d)};
     });
     return {core(turned, none, qkv, none, layer, outer), D};
   }
@@ -410,7 +415,8 @@ int Walk<Sink>::core_tensors(int q, int k, int v, int projection, int outer) {
           .saved = {q, k, s.kernels.views_of_projection && projection != none ? projection : v, out, lse},
           .group = in_core,
           .forward_workspace = block,
-          .backward_workspace = bytes_of(q) / element * s.kernels.attention_workspace_bytes + 2 * block};
+          .backward_workspace = bytes_of(q) / element * s.kernels.attention_workspace_bytes + 2 * block,
+          .ends_call = s.kernels.tiled};
     });
     return exchanged(out, bytes, in_core);
   }

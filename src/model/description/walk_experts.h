@@ -24,7 +24,14 @@ typename Walk<Sink>::Routed Walk<Sink>::route(int n, double width, int outer) {
     memory("router's losses", Part::router, OperatorPass::forward, s.kernels.router_loss_passes * all, 1);
   const int logits = tensor("router logits", all, tiled ? 0 : all);
   record([&] {
-    return Tape::Operator{.name = "router", .in = {n}, .out = {logits}, .saved = {n}, .group = outer};
+    return Tape::Operator{.name = "router",
+                          .in = {n},
+                          .out = {logits},
+                          .saved = {n},
+                          .group = outer,
+                          .weight_bytes = full(D) + all,
+                          .weight_input = s.kernels.remakes_norm ? stream : n,
+                          .kept_scratch = tiled ? all : 0};
   });
   int probs = none;
   if (tiled) {

@@ -21,9 +21,9 @@ void Walk<Sink>::feed_forward_block(int layer) {
        .group = s.kernels.remakes_norm && !(is_moe && m.moe.shared_ffn > 0) ? int{second_norm}
                                                                             : group({{Recompute::norm, second_norm}}),
        // Tiled: an MoE layer's is in the call of the sum before it, and its gradient in a tile's scratch
-       // unless a shared expert adds to it; a dense one has a call of its own, two in the backward.
+       // unless a shared expert makes it; a dense one has a call of its own, two in the backward.
        .calls = is_moe ? Calls{.forward = 0, .input_gradient = 0} : Calls{.forward = 1, .input_gradient = 2},
-       .gradient_in_tile = !is_moe || m.moe.shared_ffn == 0});
+       .gradient_in_tile = is_moe && m.moe.shared_ffn == 0});
   Ending ending{.norm = "norm behind the feed-forward",
                 .dropout = "dropout behind the feed-forward",
                 .sum = "sum behind the feed-forward",
@@ -75,8 +75,11 @@ int Walk<Sink>::pair(const Pair& names, const FeedForwardShape& f, int in, int o
                             .groups = f.groups,
                             .quantises_gradient = !fused,
                             .calls = {.forward = 1, .input_gradient = 0},
-                            .backward_scratch = tiled ? gated_bytes : 0,
-                            .gradient_in_place = tiled});
+                            .backward_scratch = f.adds ? tile_sums(f.tokens, f.width) : 0,
+                            .weight_scratch = tiled ? gated_bytes : 0,
+                            .gradient_in_place = tiled,
+                            .ends_call = tiled,
+                            .weight_input = f.adds && s.kernels.remakes_norm ? stream : none});
   if (!fused)
     elementwise("activation", Part::activation, f.tokens * f.ffn,
                 chain        ? 24

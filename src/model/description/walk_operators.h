@@ -173,7 +173,11 @@ int Walk<Sink>::linear_tensors(const Linear& l) {
                           .group = l.group,
                           .has_weight = true,
                           .forward_workspace = l.gathered + l.partial + l.forward_scratch,
-                          .backward_workspace = 2 * l.gathered + l.partial + gradient_copies + l.backward_scratch};
+                          .backward_workspace = 2 * l.gathered + l.partial + gradient_copies + l.backward_scratch,
+                          .weight_workspace = l.weight_scratch,
+                          .ends_call = l.ends_call,
+                          .weight_bytes = row(l.tokens, l.columns) + row(l.tokens, l.rows),
+                          .weight_input = l.weight_input != none ? l.weight_input : l.in};
   });
   return out;
 }
@@ -202,7 +206,13 @@ int Walk<Sink>::norm_tensors(const Norm& n) {
       return Tape::Operator{.name = "norm statistics", .in = {in}, .out = {stat}, .passes_gradient = true};
     });
     record([&] {
-      return Tape::Operator{.name = n.name, .in = {in, stat}, .out = {out}, .saved = {in, stat}, .group = n.group};
+      return Tape::Operator{.name = n.name,
+                            .in = {in, stat},
+                            .out = {out},
+                            .saved = {in, stat},
+                            .group = n.group,
+                            .backward_workspace = n.in_tile || n.gradient_in_tile ? 0 : tile_sums(n.tokens, n.width),
+                            .weight_bytes = row(1, n.width)};
     });
     return out;
   }

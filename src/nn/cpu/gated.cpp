@@ -118,15 +118,13 @@ void gated_forward(const GatedWeights<T>& w, const std::vector<Block>& blocks, c
 }
 
 template <class T>
-void gated_backward(const GatedWeights<T>& w, const std::vector<Block>& blocks, std::int64_t num_rows, const T* x_RD,
-                    const T* scores_R, T* gate_up_R2F, const T* dout_RD, const GatedGradients<T>& gradients) {
+void gated_backward_input(const GatedWeights<T>& w, const std::vector<Block>& blocks, const T* scores_R, T* gate_up_R2F,
+                          const T* dout_RD, const GatedInputGradients<T>& gradients) {
   const std::int64_t hidden = w.hidden, ffn = w.ffn;
   const std::vector<Block> tiles = tiles_of(blocks, tile_rows_for(blocks));
-  const at::Tensor active_RF = fresh({num_rows, ffn}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value));
-  T* active = active_RF.mutable_data_ptr<T>();
   parallel_tasks(static_cast<std::int64_t>(tiles.size()), [&](std::int64_t task, int) {
     const Block& t = tiles[static_cast<std::size_t>(task)];
-    T *act = active + t.begin * ffn, *pre = gate_up_R2F + t.begin * 2 * ffn;
+    T *act = gradients.active_RF + t.begin * ffn, *pre = gate_up_R2F + t.begin * 2 * ffn;
     gemm<T>(t.rows, ffn, hidden, {dout_RD + t.begin * hidden, hidden}, {w.down + t.expert * hidden * ffn, ffn}, T(0),
             act, ffn);
     activate_backward(t.rows, ffn, pre, scores_R == nullptr ? nullptr : scores_R + t.begin, act,
@@ -134,8 +132,13 @@ void gated_backward(const GatedWeights<T>& w, const std::vector<Block>& blocks, 
     gemm<T>(t.rows, hidden, 2 * ffn, {pre, 2 * ffn}, {w.gate_up + t.expert * 2 * ffn * hidden, hidden}, T(0),
             gradients.x_RD + t.begin * hidden, hidden);
   });
+}
 
-  // Weight gradients: a task has a strip of one expert's matrix and adds all of that expert's blocks in order.
+template <class T>
+void gated_backward_weight(const GatedWeights<T>& w, const std::vector<Block>& blocks, const T* x_RD,
+                           const T* dgate_up_R2F, const T* active_RF, const T* dout_RD, T* gate_up, T* down) {
+  const std::int64_t hidden = w.hidden, ffn = w.ffn;
+  // A task has a strip of one expert's matrix and adds all of that expert's blocks.
   std::vector<std::vector<Block>> by_expert(static_cast<std::size_t>(w.num_experts));
   for (const Block& b : blocks) by_expert[static_cast<std::size_t>(b.expert)].push_back(b);
   const Tiles strips(2 * ffn + hidden, 128);
@@ -145,22 +148,24 @@ void gated_backward(const GatedWeights<T>& w, const std::vector<Block>& blocks, 
     for (const Block& b : by_expert[static_cast<std::size_t>(expert)]) {
       // Rows of the two matrices as if they lay below each other: first gate_up's 2F, then down's D.
       if (begin < 2 * ffn)
-        accumulate_tn_part(b.rows, begin, std::min(end, 2 * ffn) - begin, hidden, gate_up_R2F + b.begin * 2 * ffn,
-                           2 * ffn, x_RD + b.begin * hidden, gradients.gate_up + expert * 2 * ffn * hidden);
+        accumulate_tn_part(b.rows, begin, std::min(end, 2 * ffn) - begin, hidden, dgate_up_R2F + b.begin * 2 * ffn,
+                           2 * ffn, x_RD + b.begin * hidden, gate_up + expert * 2 * ffn * hidden);
       if (end > 2 * ffn) {
         const std::int64_t first = std::max<std::int64_t>(begin - 2 * ffn, 0);
         accumulate_tn_part(b.rows, first, end - 2 * ffn - first, ffn, dout_RD + b.begin * hidden, hidden,
-                           active + b.begin * ffn, gradients.down + expert * hidden * ffn);
+                           active_RF + b.begin * ffn, down + expert * hidden * ffn);
       }
     }
   });
 }
 
-#define INSTANTIATE(T)                                                                                                 \
-  template void gated_forward<T>(const GatedWeights<T>&, const std::vector<Block>&, const T*, const T*, const T*, T*,  \
-                                 T*);                                                                                  \
-  template void gated_backward<T>(const GatedWeights<T>&, const std::vector<Block>&, std::int64_t, const T*, const T*, \
-                                  T*, const T*, const GatedGradients<T>&);
+#define INSTANTIATE(T)                                                                                                \
+  template void gated_forward<T>(const GatedWeights<T>&, const std::vector<Block>&, const T*, const T*, const T*, T*, \
+                                 T*);                                                                                 \
+  template void gated_backward_input<T>(const GatedWeights<T>&, const std::vector<Block>&, const T*, T*, const T*,    \
+                                        const GatedInputGradients<T>&);                                               \
+  template void gated_backward_weight<T>(const GatedWeights<T>&, const std::vector<Block>&, const T*, const T*,       \
+                                         const T*, const T*, T*, T*);
 INSTANTIATE(float)
 INSTANTIATE(double)
 

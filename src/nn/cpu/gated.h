@@ -28,17 +28,21 @@ template <class T>
 void gated_forward(const GatedWeights<T>& w, const std::vector<Block>& blocks, const T* x_RD, const T* scores_R,
                    const T* residual_RD, T* gate_up_R2F, T* out_RD);
 
+// The backward in two halves. The gradient of the inputs overwrites gate_up_R2F by its gradient and leaves the scored
+// activation, which the down weight's gradient needs, in `active_RF`.
 template <class T>
-struct GatedGradients {
-  T* gate_up = nullptr;  // accumulators, shapes of the weights
-  T* down = nullptr;
-  T* x_RD = nullptr;      // written
-  T* scores_R = nullptr;  // written; null without scores
+struct GatedInputGradients {
+  T* active_RF = nullptr;  // written
+  T* x_RD = nullptr;       // written
+  T* scores_R = nullptr;   // written; null without scores
 };
-
-// Overwrites gate_up_R2F by its gradient.
 template <class T>
-void gated_backward(const GatedWeights<T>& w, const std::vector<Block>& blocks, std::int64_t num_rows, const T* x_RD,
-                    const T* scores_R, T* gate_up_R2F, const T* dout_RD, const GatedGradients<T>& gradients);
+void gated_backward_input(const GatedWeights<T>& w, const std::vector<Block>& blocks, const T* scores_R, T* gate_up_R2F,
+                          const T* dout_RD, const GatedInputGradients<T>& gradients);
+
+// Of the weights: added to accumulators of their shapes, of an expert all its blocks in order.
+template <class T>
+void gated_backward_weight(const GatedWeights<T>& w, const std::vector<Block>& blocks, const T* x_RD,
+                           const T* dgate_up_R2F, const T* active_RF, const T* dout_RD, T* gate_up, T* down);
 
 }  // namespace trireme::nn::cpu

@@ -40,11 +40,10 @@ double variation(const std::vector<std::int64_t>& counts) {
   return std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n))) / (sum / n);
 }
 
-// A segment's place in a pass, and what its backward needs.
+// A segment's place in a pass.
 struct SegmentCall {
   Segment segment = Segment::none;
   int layer = -1;
-  Boundary in, out;
   Boundary seeds;  // of its backward: the same in every pass
 };
 
@@ -188,6 +187,7 @@ class SegmentWork::Prober {
   void pass() {
     lengths_.assign(calls_.size(), {});
     load_cv_.clear();
+    std::vector<Saved> saved(calls_.size());
     Boundary at, sent;
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       SegmentCall& c = calls_[i];
@@ -200,31 +200,28 @@ class SegmentWork::Prober {
         at.x_TD = sent.x_TD;
         at.rows_RD = shape_.rows_received >= shape_.rows_sent ? at.rows_RD.slice(0, 0, shape_.rows_sent) : returned_RD_;
       }
-      c.in = at;
-      for (const Field f : fields_read(spec_, c.segment, c.layer))
-        if (field(c.in, f).defined()) field(c.in, f) = field(c.in, f).detach().requires_grad_(true);
+      Boundary out;
       timed(lengths_[i].forward_s, lengths_[i].forward_processor_s, [&] {
-        const at::AutoGradMode grad(true);
-        c.out = model_.forward(c.segment, c.layer, c.in, batch_, 1.0);
+        Model::Forward forward = model_.forward_saving(c.segment, c.layer, at, batch_, 1.0);
+        out = std::move(forward.out);
+        saved[i] = std::move(forward.saved);
         if (!o_.device.is_cpu()) wait();
       });
-      at = c.out;
-      if (c.segment == Segment::attention && c.out.routing) load_cv_.push_back(variation(c.out.routing->counts_E));
+      at = std::move(out);
+      if (c.segment == Segment::attention && at.routing) load_cv_.push_back(variation(at.routing->counts_E));
       for (const Field f : fields_written(spec_, c.segment, c.layer)) {
-        at::Tensor& value = field(at, f);
-        if (!value.defined()) continue;
-        if (value.dim() > 0 && !field(c.seeds, f).defined()) field(c.seeds, f) = at::full_like(value, 1e-3);
-        value = value.detach();
+        const at::Tensor& value = field(at, f);
+        if (value.defined() && value.dim() > 0 && !field(c.seeds, f).defined())
+          field(c.seeds, f) = at::full_like(value, 1e-3);
       }
       at.loss = at.aux_loss = at.z_loss = at::Tensor();
     }
     for (std::size_t i = calls_.size(); i-- > 0;) {
       SegmentCall& c = calls_[i];
       timed(lengths_[i].backward_s, lengths_[i].backward_processor_s, [&] {
-        backward(spec_, c.segment, c.layer, c.in, c.out, c.seeds, {1e-3, 1e-3});
+        model_.backward(std::move(saved[i]), c.seeds, {1e-3, 1e-3});
         if (!o_.device.is_cpu()) wait();
       });
-      c.in = c.out = Boundary();
     }
   }
 

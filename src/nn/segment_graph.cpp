@@ -1,4 +1,4 @@
-#include "parallel/segment_graph.h"
+#include "nn/segment_graph.h"
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
@@ -6,7 +6,7 @@
 
 #include "base/errors.h"
 
-namespace trireme::parallel {
+namespace trireme::nn {
 
 using torch::autograd::Edge;
 using torch::autograd::Node;
@@ -41,7 +41,7 @@ Pointer make_sink() {
 }
 
 struct Output {
-  nn::Field field;
+  Field field;
   Edge edge;
   at::TensorOptions options;  // to make the seed of a scalar
 };
@@ -50,56 +50,57 @@ struct Output {
 
 struct SegmentGraph::State {
   NodePointer sink = make_sink<NodePointer>();
-  std::vector<nn::Field> read;  // by the sink's input number
-  std::vector<nn::Field> written;
+  std::vector<Field> read;  // by the sink's input number
+  std::vector<Field> written;
   std::vector<Output> outputs;
 };
 
-SegmentGraph::SegmentGraph() : state_(std::make_unique<State>()) {}
+SegmentGraph::SegmentGraph() = default;
 SegmentGraph::SegmentGraph(SegmentGraph&&) noexcept = default;
 SegmentGraph& SegmentGraph::operator=(SegmentGraph&&) noexcept = default;
 SegmentGraph::~SegmentGraph() = default;
 
-nn::Boundary SegmentGraph::open(const nn::Boundary& in, const std::vector<nn::Field>& read) {
-  nn::Boundary opened = in;
-  for (const nn::Field f : read) {
-    const at::Tensor& tensor = nn::field(in, f);
+Boundary SegmentGraph::open(const Boundary& in, const std::vector<Field>& read) {
+  state_ = std::make_unique<State>();
+  Boundary opened = in;
+  for (const Field f : read) {
+    const at::Tensor& tensor = field(in, f);
     if (!tensor.defined()) continue;
     at::Tensor leaf = tensor.detach();
     torch::autograd::create_gradient_edge(leaf, state_->sink);
-    nn::field(opened, f) = std::move(leaf);
+    field(opened, f) = std::move(leaf);
     state_->read.push_back(f);
   }
   return opened;
 }
 
-void SegmentGraph::close(const nn::Boundary& out, const std::vector<nn::Field>& written) {
+void SegmentGraph::close(const Boundary& out, const std::vector<Field>& written) {
   state_->written = written;
-  for (const nn::Field f : written) {
-    const at::Tensor& tensor = nn::field(out, f);
+  for (const Field f : written) {
+    const at::Tensor& tensor = field(out, f);
     if (!tensor.defined() || !tensor.requires_grad()) continue;
     state_->outputs.push_back({f, torch::autograd::impl::gradient_edge(tensor), tensor.options()});
   }
 }
 
-nn::Boundary SegmentGraph::backward(const nn::Boundary& grad_out, const nn::LossSeeds& seeds) {
+Boundary SegmentGraph::backward(const Boundary& grad_out, const LossSeeds& seeds) {
   torch::autograd::edge_list roots;
   variable_list gradients;
   for (const Output& output : state_->outputs) {
     const auto seed = [&](double value) { return at::full({}, value, output.options); };
     at::Tensor gradient;
     switch (output.field) {
-      case nn::Field::aux_loss:
+      case Field::aux_loss:
         if (seeds.aux_loss != 0) gradient = seed(seeds.aux_loss);
         break;
-      case nn::Field::z_loss:
+      case Field::z_loss:
         if (seeds.z_loss != 0) gradient = seed(seeds.z_loss);
         break;
-      case nn::Field::loss:
+      case Field::loss:
         gradient = seed(1.0);
         break;
       default:
-        gradient = nn::field(grad_out, output.field);
+        gradient = field(grad_out, output.field);
         break;
     }
     if (!gradient.defined()) continue;
@@ -107,15 +108,15 @@ nn::Boundary SegmentGraph::backward(const nn::Boundary& grad_out, const nn::Loss
     gradients.push_back(std::move(gradient));
   }
   state_->outputs.clear();
-  nn::Boundary grad_in = grad_out;
-  for (const nn::Field f : state_->written) nn::field(grad_in, f) = at::Tensor();
+  Boundary grad_in = grad_out;
+  for (const Field f : state_->written) field(grad_in, f) = at::Tensor();
   if (!roots.empty())
     // Every node runs, not only those on the way to the inputs: parameters' gradients are made on the way.
     torch::autograd::Engine::get_default_engine().execute(roots, gradients, /*keep_graph=*/false,
                                                           /*create_graph=*/false, /*accumulate_grad=*/true);
   auto& sink = static_cast<GradientSink&>(*state_->sink);
   for (std::size_t i = 0; i < state_->read.size(); ++i) {
-    at::Tensor& slot = nn::field(grad_in, state_->read[i]);
+    at::Tensor& slot = field(grad_in, state_->read[i]);
     at::Tensor gradient = sink.take(i);
     slot = slot.defined() ? slot.add(gradient) : std::move(gradient);
   }
@@ -123,4 +124,4 @@ nn::Boundary SegmentGraph::backward(const nn::Boundary& grad_out, const nn::Loss
   return grad_in;
 }
 
-}  // namespace trireme::parallel
+}  // namespace trireme::nn

@@ -8,30 +8,30 @@
 #include <ATen/core/Tensor.h>
 
 #include "nn/boundary.h"
-#include "nn/model.h"
 
-namespace trireme::parallel {
+namespace trireme::nn {
 
 class SegmentGraph {
  public:
-  SegmentGraph();
+  SegmentGraph();  // empty: `open` makes one
   SegmentGraph(SegmentGraph&&) noexcept;
   SegmentGraph& operator=(SegmentGraph&&) noexcept;
   ~SegmentGraph();
 
+  bool empty() const { return state_ == nullptr; }
   // Replaces the fields read by detached tensors that want a gradient.
-  nn::Boundary open(const nn::Boundary& in, const std::vector<nn::Field>& read);
+  Boundary open(const Boundary& in, const std::vector<Field>& read);
   // Keeps the edges of the fields written.
-  void close(const nn::Boundary& out, const std::vector<nn::Field>& written);
+  void close(const Boundary& out, const std::vector<Field>& written);
 
   // Runs autograd from the fields written, seeded by the same fields of grad_out, the auxiliary losses by `seeds` and
   // the loss by 1 (the head has applied its seed in its forward). Gradients of the fields read replace or join those of
   // grad_out; fields written and not read are cleared. A field that no gradient reaches gets zeros. Frees the graph.
-  nn::Boundary backward(const nn::Boundary& grad_out, const nn::LossSeeds& seeds);
+  Boundary backward(const Boundary& grad_out, const LossSeeds& seeds);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-}  // namespace trireme::parallel
+}  // namespace trireme::nn
