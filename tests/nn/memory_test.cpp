@@ -95,7 +95,6 @@ class Walk {
     close(kept, m.saved.value, "saved");
     close(bytes_of(fields_of(made_of)) + passing, m.input_gradient.value, "input gradient");
     close(backward_peak, m.backward_workspace.value + made, "backward workspace");
-    visit_halves(segment, layer, m, gradient, close);
     for (Field f : fields_written(spec_, segment, layer)) field(in_, f) = field(next, f);
     if (next.routing != nullptr) {
       in_.routing = next.routing;
@@ -106,37 +105,6 @@ class Walk {
   double measured() const { return measured_; }
 
  private:
-  // The same backward in two halves.
-  template <class Close>
-  void visit_halves(Segment segment, int layer, const model::SegmentMemory& m, Boundary& gradient, const Close& close) {
-    Saved saved;
-    {
-      Boundary in = in_;
-      for (Field f : fields_read(spec_, segment, layer)) field(in, f) = field(in_, f).clone();
-      saved = model_->forward_saving(segment, layer, in, batch_, 0.01).saved;
-    }
-    EXPECT_NEAR(saved.tensors.bytes().value + routing_bytes(saved), m.saved.value, std::max(0.05 * m.saved.value, 1.0))
-        << "by name, of " << model::name_of(segment) << " " << layer;
-    std::int64_t before = current_tensor_bytes();
-    reset_peak_tensor_bytes();
-    auto [made_of, work] = model_->backward_input(std::move(saved), gradient, {});
-    const double made = segment == Segment::head ? 0 : bytes_of(fields_of(made_of), fields_of(gradient));
-    close(work.tensors.bytes().value, m.weight_work.value, "weight work");
-    close(static_cast<double>(peak_tensor_bytes() - before), (m.input_workspace + m.weight_work).value + made,
-          "input gradient's workspace");
-    made_of = gradient = {};
-    before = current_tensor_bytes();
-    reset_peak_tensor_bytes();
-    model_->backward_weight(std::move(work));
-    close(static_cast<double>(peak_tensor_bytes() - before), m.weight_workspace.value, "weight gradient's workspace");
-  }
-
-  // Of an attention segment, which the description counts with what it keeps.
-  static double routing_bytes(const Saved& saved) {
-    if (saved.segment != Segment::attention || saved.routing == nullptr) return 0;
-    return bytes_of({saved.routing->experts_TK, saved.routing->order_R, saved.routing->inverse_R});
-  }
-
   model::ModelSpec spec_;
   std::unique_ptr<Model> model_;
   Batch batch_;
