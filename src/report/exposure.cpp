@@ -138,7 +138,7 @@ double PhaseExposure::exposed_all_to_all_fraction() const {
   double total = 0, exposed = 0;
   for (const MessageTime& m : messages)
     if (m.lane == Lane::ep) total += m.total_s, exposed += m.exposed_s;
-  return total > 0 ? exposed / total : 0;
+  return total > 0 ? std::min(1.0, exposed / total) : 0;  // sums round
 }
 
 void PhaseExposure::add(const PhaseExposure& other) {

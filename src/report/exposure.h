@@ -15,6 +15,7 @@
 // end; steady between. A forward that recomputes counts as a part of its backward. A step without a backward is all
 // warm-up. In gpipe the steady phase is empty.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -45,7 +46,7 @@ struct PhaseExposure {
   double bubble_s = 0;
   std::vector<MessageTime> messages;  // kinds in the order of their first action; those with time in this phase
   double idle_s() const { return length_s - compute_s; }
-  double bubble_fraction() const { return length_s > 0 ? bubble_s / length_s : 0; }
+  double bubble_fraction() const { return length_s > 0 ? std::min(1.0, bubble_s / length_s) : 0; }  // sums round
   // Of the time of dispatches and combines; 0 where there are none.
   double exposed_all_to_all_fraction() const;
   void add(const PhaseExposure& other);
