@@ -169,7 +169,7 @@ class Rehearse(Case):
     def test_bad_input_is_told_once(self):
         for arguments, told in ((("--load", "much"), "--load = much: must be platform, even, a standard deviation"),
                                 (("--load", "-1"), "--load = -1: a number between 0 and 10"),
-                                (("--set", "layout.pp=3"), "layout.pp"),
+                                (("--ranks", 4, "--set", "layout.pp=3"), "layout.pp"),
                                 (("--platform", "nowhere"), "nowhere"),
                                 (("--html", "no/such/page.html"), "no/such")):
             with self.subTest(arguments=arguments):
